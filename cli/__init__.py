@@ -1,0 +1,1 @@
+"""`gpu-billing`: thin commands over the functions of the other folders."""

@@ -1,0 +1,64 @@
+"""Where the books are and how to reach them: an address from the settings, else the embedded server.
+
+Every connection speaks UTC, names its program, and works as the application's role, unless it asks to be the owner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+from psycopg.rows import TupleRow
+
+from core import embedded
+from core.errors import BillingError
+from core.roles import APPLICATION
+
+if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import, and not every command needs it
+    from sqlalchemy import Engine
+
+    from core.config import Settings
+
+CONNECT_SECONDS = 10
+# The role is taken where it exists and may be taken: before the first migration it need not.
+SESSION = "SELECT set_config('TimeZone', 'UTC', false)"
+WORK_AS = """
+    SELECT set_config('role', rolname, false) FROM pg_roles
+    WHERE rolname = %s AND pg_has_role(session_user, oid, 'MEMBER')
+"""
+
+
+class DatabaseUnavailable(BillingError):
+    """The server cannot be reached or lets us not in."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"database: {reason}")
+
+
+def database(settings: Settings) -> str:
+    """The address of the books for libpq; without one in the settings, of the embedded server, started if need be."""
+    return settings.database_url or embedded.start(settings.data).url()
+
+
+def connect(url: str, *, as_owner: bool = False) -> psycopg.Connection[TupleRow]:
+    """A psycopg connection, not in a transaction yet; for COPY and other hot paths."""
+    try:
+        connection = psycopg.connect(
+            url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="gpu-billing"
+        )
+    except psycopg.Error as error:
+        raise DatabaseUnavailable(" ".join(str(error).split())) from error
+    connection.execute(SESSION)
+    if not as_owner:
+        connection.execute(WORK_AS, [APPLICATION])
+    connection.autocommit = False
+    return connection
+
+
+def engine(url: str, *, as_owner: bool = False) -> Engine:
+    """A SQLAlchemy engine over the same connections."""
+    from sqlalchemy import create_engine
+
+    return create_engine(
+        "postgresql+psycopg://", creator=lambda: connect(url, as_owner=as_owner), pool_pre_ping=True
+    )

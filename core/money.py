@@ -1,0 +1,63 @@
+"""Exact money: figures are fractions until they are rounded, once, to the currency's minor unit (R16, R17).
+
+No binary floating point enters this module, and nothing else in the project rounds.
+"""
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+
+from babel.numbers import get_currency_precision, is_currency
+
+
+@lru_cache
+def minor_digits(currency: str) -> int:
+    """Digits after the point of a currency's minor unit by ISO 4217: CNY 2, USD 2, JPY 0."""
+    if not is_currency(currency):
+        raise ValueError(f"{currency!r} is not an ISO 4217 currency")
+    return get_currency_precision(currency)
+
+
+def round_half_up(exact: Fraction, digits: int) -> Decimal:
+    """The one rounding of the project: to ``digits`` decimals, half away from zero (R16)."""
+    scaled = abs(exact) * 10**digits
+    units = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
+    return from_minor(-units if exact < 0 else units, digits)
+
+
+def from_minor(units: int, digits: int) -> Decimal:
+    """``units`` of the minor unit as a decimal that shows all its digits: (150, 2) is 1.50."""
+    sign = 1 if units < 0 else 0
+    return Decimal((sign, tuple(int(digit) for digit in str(abs(units))), -digits))
+
+
+def to_minor(amount: Decimal, digits: int) -> int:
+    """A rounded amount in minor units; an amount with more digits is a bug and raises."""
+    units = Fraction(amount) * 10**digits
+    if units.denominator != 1:
+        raise ValueError(f"{amount} is not rounded to {digits} digits")
+    return units.numerator
+
+
+def split_largest_remainder(total: int, weights: Sequence[Fraction | int]) -> list[int]:
+    """Split ``total`` minor units over weights of one sign so that the parts add up to it (R17).
+
+    Each part is first cut down towards zero; the units that are left go to the largest remainders, the earlier of
+    equals first. Weights that are all zero put the whole into the first part.
+    """
+    if not weights:
+        if total:
+            raise ValueError("nothing to split over")
+        return []
+    whole = sum(weights, Fraction(0))
+    if not whole:
+        return [total, *([0] * (len(weights) - 1))]
+    exact = [total * Fraction(weight) / whole for weight in weights]
+    parts = [abs(share).__floor__() * (1 if share >= 0 else -1) for share in exact]
+    left = total - sum(parts)
+    step = 1 if left > 0 else -1
+    order = sorted(range(len(parts)), key=lambda i: (-abs(exact[i] - parts[i]), i))
+    for i in order[: abs(left)]:
+        parts[i] += step
+    return parts

@@ -1,0 +1,108 @@
+"""All that is known of one instance, in order: its facts without what was withdrawn, its heartbeats, its verdicts."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from metering.events import HEARTBEAT, RESOLVED, RETRACTED, START, Fact, body_digest
+from metering.faults import Rulings, needs_ruling, rulings
+from metering.pieces import Piece, billable_by_cards
+from metering.proof import Birth, Proof, Run
+from metering.state import State
+from metering.timeline import Finding, Fold
+from pricing.terms import Terms
+
+Identity = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """What an instance's history comes to: pieces with padding, findings, and the state at the end."""
+
+    pieces: list[Piece]
+    findings: list[Finding]
+    state: State
+
+
+@dataclass(slots=True)
+class Beats:
+    """Heartbeats of one instance as they come: single-second runs by session, and full descriptions."""
+
+    runs: dict[str | None, list[Run]] = field(default_factory=dict)
+    births: dict[tuple[object, ...], Birth] = field(default_factory=dict)
+
+    def add(self, fact: Fact) -> None:
+        """Take one heartbeat; a repeated one changes nothing."""
+        self.runs.setdefault(fact.name, []).append((fact.second, fact.second))
+        told = fact.data.describes()
+        if told is not None:
+            key = (told.account, told.project, told.region, told.sku, told.plan, told.cards, told.session or "")
+            known = self.births.get(key)
+            if known is None or fact.second < known.second:
+                self.births[key] = Birth(fact.second, told, -1)
+
+    def proof(self) -> Proof:
+        """The beats as proof, runs not joined yet."""
+        births = sorted(self.births.items(), key=lambda item: (item[1].second, item[0]))
+        return Proof({name: tuple(runs) for name, runs in self.runs.items()}, tuple(birth for _, birth in births))
+
+
+def standing(facts: Iterable[Fact], bodies: Mapping[Identity, list[Fact]] | None = None) -> list[Fact]:
+    """The facts that stand after a person's decisions: withdrawn ones are left out, resolved conflicts replaced.
+
+    ``bodies`` has the other bodies of each identity in conflict. A decision may itself be withdrawn by a later one.
+    """
+    known = list(facts)
+    withdrawn: set[Identity] = set()
+    chosen: dict[Identity, Fact] = {}
+    for decision in sorted((f for f in known if f.kind in (RETRACTED, RESOLVED)), key=Fact.order, reverse=True):
+        if (decision.source, decision.id) in withdrawn:
+            continue
+        meant = (decision.data.source, decision.data.id)
+        if decision.kind == RETRACTED:
+            withdrawn.add(meant)
+        elif meant not in chosen and (other := _body_named(decision, (bodies or {}).get(meant, []))):
+            chosen[meant] = other
+    kept = (chosen.get((fact.source, fact.id), fact) for fact in known)
+    return [fact for fact in kept if (fact.source, fact.id) not in withdrawn]
+
+
+def _body_named(decision: Fact, others: Iterable[Fact]) -> Fact | None:
+    """The body in conflict that a decision names by its digest, or None where the first one stands."""
+    named = decision.data.body
+    for other in others:
+        if isinstance(named, str) and named == body_digest(other.raw):
+            return other
+    return None
+
+
+def fold_history(facts: Iterable[Fact], proof: Proof, terms: Terms, as_of: int) -> Timeline:
+    """An instance's whole timeline from its standing facts in any order, as known at ``as_of`` (R24)."""
+    known = sorted((f for f in facts if f.second <= as_of and f.kind != HEARTBEAT), key=Fact.order)
+    verdicts = rulings(f for f in known if needs_ruling(f))
+    account = terms.account(first_account(known, proof))
+    proof = proof.joined(account.timeout).known_at(as_of)
+    fold = Fold(State(), terms, verdicts, proof)
+    run_ticks(fold, known, proof)
+    fold.finish(as_of)
+    padding = [each.padding(billable_by_cards(fold.pieces, each.run)) for each in fold.roundings]
+    return Timeline([*fold.pieces, *(piece for piece in padding if piece.quantity)], fold.findings, fold.state)
+
+
+def run_ticks(fold: Fold, facts: Iterable[Fact], proof: Proof) -> None:
+    """Fold facts, edges of proof and first descriptions in order of their seconds."""
+    by_second = {second: list(group) for second, group in groupby(facts, key=lambda fact: fact.second)}
+    edges = {edge for runs in proof.runs.values() for run in runs for edge in run}
+    births = {birth.second for birth in proof.births}
+    for second in sorted(by_second.keys() | edges | births):
+        fold.tick(second, by_second.get(second, ()))
+
+
+def first_account(facts: Iterable[Fact], proof: Proof) -> str:
+    """Whose time-out joins the beats of an instance: the account of its first start, else of its first description."""
+    for fact in facts:
+        if fact.kind == START:
+            return str(fact.data.account)
+    return proof.births[0].terms.account if proof.births else ""
+
+

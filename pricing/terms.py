@@ -1,0 +1,213 @@
+"""Which terms hold for an account at an instant: price books and contracts by version (R11, settled: Terms).
+
+Versions are numbered in the order in which they were recorded. A month that is closed is pinned: it sees only the
+versions recorded before its close, unless a later one was applied as a correction. Instants are whole seconds (UTC).
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from core.calendar import Calendar, calendar, month_of_day
+from pricing.book import ALWAYS, DEFAULT_XIDS, Plan, Price, PriceBook
+from pricing.contract import Contract
+
+NEVER = 2**62
+"""Later than every instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A price book or contract as it was recorded: its number, and whether it may change pinned months."""
+
+    number: int
+    terms: PriceBook | Contract
+    correction: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MonthTerms:
+    """The contract and the price book in force in one billing month of an account."""
+
+    contract: Contract
+    book: PriceBook
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The price per card-hour (or per pack) of one SKU, plan and region over time; None where there is none."""
+
+    starts: tuple[int, ...]
+    amounts: tuple[Fraction | None, ...]
+
+    def at(self, second: int) -> Fraction | None:
+        """The price in force at a second."""
+        return self.amounts[bisect_right(self.starts, second) - 1]
+
+    def until(self, second: int) -> int:
+        """The first later second at which the price may differ, or ``NEVER``."""
+        index = bisect_right(self.starts, second)
+        return self.starts[index] if index < len(self.starts) else NEVER
+
+
+class Terms:
+    """All versions that are known, and the months that are pinned (month number: highest version it sees).
+
+    ``default_book`` is the price book of accounts without a contract.
+    """
+
+    def __init__(
+        self, versions: Iterable[Version], pins: Mapping[int, int] | None = None, default_book: str = "standard"
+    ) -> None:
+        self.versions = tuple(versions)
+        self.pins = dict(pins or {})
+        self.default_book = default_book
+        self._accounts: dict[str, AccountTerms] = {}
+
+    @classmethod
+    def of(cls, *terms: PriceBook | Contract, default_book: str = "standard") -> "Terms":
+        """Terms that were all recorded at once and pinned nowhere, as a dry run has them."""
+        return cls((Version(number, each) for number, each in enumerate(terms, start=1)), None, default_book)
+
+    def account(self, account: str) -> "AccountTerms":
+        """The terms of one account; without a contract it has the standard price book and nothing else."""
+        known = self._accounts.get(account)
+        if known is None:
+            known = self._accounts[account] = AccountTerms(account, self)
+        return known
+
+
+@dataclass(slots=True)
+class AccountTerms:
+    """The terms of one account, each look-up remembered."""
+
+    name: str
+    terms: Terms
+    calendar: Calendar = field(init=False)
+    _books: dict[int, PriceBook | None] = field(default_factory=dict)
+    _cuts: tuple[int, ...] = field(init=False)
+    _schedules: dict[tuple[str, str, str], Schedule] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.calendar = calendar(self._zone())
+        self._cuts = self._find_cuts()
+
+    def contract(self, month: int) -> Contract:
+        """The contract in force from the month's first instant."""
+        start = self.calendar.month_start(month)
+        known = self._visible(month)
+        found = [v.terms for v in known if isinstance(v.terms, Contract) and v.terms.account == self.name]
+        return max((c for c in found if c.since <= start), key=lambda c: c.since, default=self._default())
+
+    def contracts(self) -> list[Contract]:
+        """All versions of the account's contract, in order of recording."""
+        every = (version.terms for version in self.terms.versions)
+        return [each for each in every if isinstance(each, Contract) and each.account == self.name]
+
+    def month(self, month: int) -> MonthTerms | None:
+        """Contract and price book (by its tax, plans and SKUs at the month's start) of a month; None without a book."""
+        book = self.book(self.calendar.month_start(month))
+        return None if book is None else MonthTerms(self.contract(month), book)
+
+    def book(self, second: int) -> PriceBook | None:
+        """The version of the account's price book in force at a second, for plans, tax, XIDs and time-out."""
+        index = bisect_right(self._cuts, second) - 1
+        if index not in self._books:
+            self._books[index] = self._find_book(max(self._cuts[index], self.calendar_floor()))
+        return self._books[index]
+
+    def plan(self, name: str, second: int) -> Plan | None:
+        """A plan by its name, as defined at a second (for a session: its start)."""
+        book = self.book(second)
+        return None if book is None else book.plans.get(name)
+
+    def timeout(self, second: int) -> int:
+        """The heartbeat time-out in seconds in force at a second (R9)."""
+        book = self.book(second)
+        return 180 if book is None else book.heartbeat_timeout_s
+
+    def xids(self, second: int) -> Mapping[int, str]:
+        """Whose fault each GPU XID is, at a second (for an incident: its start) (R7)."""
+        book = self.book(second)
+        return DEFAULT_XIDS if book is None else book.xids
+
+    def schedule(self, sku: str, plan: str, region: str) -> Schedule:
+        """The prices of one SKU, plan and region over time; a row with a region beats one without."""
+        key = (sku, plan, region)
+        known = self._schedules.get(key)
+        if known is None:
+            known = self._schedules[key] = self._find_schedule(key)
+        return known
+
+    def calendar_floor(self) -> int:
+        """The earliest instant that a calendar is asked about."""
+        return self.calendar.month_start(1970 * 12 + 1)
+
+    def _default(self) -> Contract:
+        return Contract(self.name, price_book=self.terms.default_book)
+
+    def _zone(self) -> str:
+        contracts = [v.terms for v in self.terms.versions if isinstance(v.terms, Contract)]
+        own = sorted((c for c in contracts if c.account == self.name), key=lambda c: c.since)
+        named = own[0] if own else self._default()
+        if named.time_zone:
+            return named.time_zone
+        books = [v.terms for v in self.terms.versions if isinstance(v.terms, PriceBook)]
+        zones = [b.time_zone for b in books if b.id == named.price_book]
+        return zones[0] if zones else "Asia/Shanghai"
+
+    def _visible(self, month: int) -> list[Version]:
+        pin = self.terms.pins.get(month, NEVER)
+        return [v for v in self.terms.versions if v.number <= pin or v.correction]
+
+    def _find_cuts(self) -> tuple[int, ...]:
+        """Every instant at which another book, version or price may begin to hold."""
+        cuts = {ALWAYS}
+        for version in self.terms.versions:
+            if isinstance(version.terms, PriceBook):
+                cuts.add(version.terms.since)
+                cuts.update(price.since for price in version.terms.prices)
+            elif version.terms.account == self.name:
+                cuts.add(version.terms.since)
+        for month in self.terms.pins:
+            cuts.update((self.calendar.month_start(month), self.calendar.month_start(month + 1)))
+        return tuple(sorted(cuts))
+
+    def _versions_at(self, second: int) -> list[PriceBook]:
+        """The versions of the account's price book that a second can see, in order of recording."""
+        month = month_of_day(self.calendar.day_of(second))
+        name = self.contract(month).price_book
+        visible = [v.terms for v in self._visible(month)]
+        return [b for b in visible if isinstance(b, PriceBook) and b.id == name]
+
+    def _find_book(self, second: int) -> PriceBook | None:
+        found: PriceBook | None = None
+        for book in self._versions_at(second):
+            if book.since <= second and (found is None or book.since >= found.since):
+                found = book
+        return found
+
+    def _find_schedule(self, key: tuple[str, str, str]) -> Schedule:
+        starts: list[int] = []
+        amounts: list[Fraction | None] = []
+        for cut in self._cuts:
+            amount = self._find_price(key, max(cut, self.calendar_floor()))
+            if not starts or amounts[-1] != amount:
+                starts.append(cut)
+                amounts.append(amount)
+        return Schedule(tuple(starts), tuple(amounts))
+
+    def _find_price(self, key: tuple[str, str, str], second: int) -> Fraction | None:
+        """A version's rows for a SKU, plan and region replace the earlier versions' from their first instant on."""
+        sku, plan, region = key
+        best: dict[str | None, Price] = {}
+        for book in self._versions_at(second):
+            for price in book.prices:
+                fits = price.sku == sku and price.plan == plan and price.region in (None, region)
+                if fits and price.since <= second:
+                    held = best.get(price.region)
+                    if held is None or held not in book.prices or price.since >= held.since:
+                        best[price.region] = price
+        row = best.get(region) or best.get(None)
+        return row.amount if row else None

@@ -1,0 +1,79 @@
+"""One real PostgreSQL for the whole run, migrated once; every test that asks gets a fresh copy of that database."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import hypothesis
+import psycopg
+import pytest
+from sqlalchemy import Engine, make_url
+
+import migrations
+from core import database, embedded
+from core.roles import OWNER
+
+hypothesis.settings.register_profile("project", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("project")
+
+
+@pytest.fixture(scope="session")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server whose role may make databases: one that is given, else an embedded one."""
+    if given := os.environ.get("GPU_BILLING_TEST_DATABASE_URL"):
+        yield given
+        return
+    data = tmp_path_factory.mktemp("server")
+    yield embedded.start(data).url(embedded.SUPERUSER, embedded.SUPERUSER)
+    embedded.stop(data)
+
+
+@pytest.fixture(scope="session")
+def template_url(server_url: str) -> Iterator[str]:
+    """A database that the migrations made and nobody touches."""
+    with _made(server_url) as url:
+        owner = database.engine(url, as_owner=True)
+        migrations.upgrade(owner)
+        owner.dispose()
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(server_url: str) -> Iterator[str]:
+    """A database before the first migration."""
+    with _made(server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def database_url(server_url: str, template_url: str) -> Iterator[str]:
+    """A database of the test's own, migrated and empty."""
+    with _made(server_url, template_url) as url:
+        yield url
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """Connections to the test's database, as the application's role."""
+    made = database.engine(database_url)
+    yield made
+    made.dispose()
+
+
+@contextmanager
+def _made(server_url: str, template_url: str | None = None) -> Iterator[str]:
+    """A database with a name of its own, dropped in the end with whoever is still connected."""
+    name = f"gpu_billing_test_{uuid.uuid4().hex[:12]}"
+    user = make_url(server_url).username if "GPU_BILLING_TEST_DATABASE_URL" in os.environ else OWNER
+    template = make_url(template_url).database if template_url else "template0"
+    _execute(server_url, f'CREATE DATABASE {name} TEMPLATE "{template}" OWNER "{user}"')
+    try:
+        yield make_url(server_url).set(database=name, username=user).render_as_string(hide_password=False)
+    finally:
+        _execute(server_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _execute(url: str, statement: str) -> None:
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement)  # type: ignore[call-overload]  # psycopg wants literals; the names are our own
