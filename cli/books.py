@@ -34,7 +34,7 @@ def books(settings: Settings) -> str:
 
 def step(url: str) -> str | None:
     """The last migration that the database has seen."""
-    with closing(connect(url, as_owner=True)) as connection:
+    with closing(connect(url)) as connection:
         row = connection.execute("SELECT to_regclass('alembic_version')::text").fetchone()
         if row is None or row[0] is None:
             return None

@@ -1,6 +1,6 @@
 """The command line's entry: one line and a status for whatever goes wrong, never a traceback.
 
-Status: 0 done, 1 done but something needs a person, 2 could not be done, 130 interrupted, 141 the reader of a pipe left.
+Status: 0 done, 1 done but something needs a person, 2 could not be done, 130 interrupted, 141 a pipe's reader left.
 """
 
 import os
@@ -49,7 +49,7 @@ def run(words: list[str]) -> int:
         return _say(f"{error.format_message()} See 'gpu-billing --help'.")
     except OSError as error:
         return _say(str(error))
-    except Exception as error:  # the last resort: whatever it is, a person gets one line
+    except Exception as error:  # noqa: BLE001  # the last resort: whatever it is, a person gets one line
         return _unexpected(error)
     return status if isinstance(status, int) else 0
 
@@ -93,7 +93,7 @@ def _version(wanted: bool) -> None:
 @app.callback(invoke_without_command=True)
 def gpu_billing(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,  # noqa: ARG001  # its callback answers
 ) -> None:
     """Usage metering and billing for a GPU cloud."""
     if context.invoked_subcommand is None:

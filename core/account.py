@@ -79,7 +79,8 @@ def _make() -> pwd.struct_passwd:
     program = shutil.which("useradd")
     if program:
         # Two commands may both try: the second one's failure is the first one's success.
-        subprocess.run([program, "--system", "--no-create-home", NAME], check=False, capture_output=True)
+        words = [program, "--system", "--no-create-home", NAME]
+        subprocess.run(words, check=False, capture_output=True)  # noqa: S603  # no word comes from outside
     entry = _entry()
     if entry is None:
         raise PermissionError(f"root cannot run PostgreSQL: make a user named {NAME}, or run as another user")

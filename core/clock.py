@@ -7,7 +7,9 @@ from typing import Protocol
 class Clock(Protocol):
     """Tells the present instant, aware and in UTC."""
 
-    def __call__(self) -> datetime: ...
+    def __call__(self) -> datetime:
+        """The present instant."""
+        ...
 
 
 def now() -> datetime:

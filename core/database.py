@@ -57,8 +57,6 @@ def connect(url: str, *, as_owner: bool = False) -> psycopg.Connection[TupleRow]
 
 def engine(url: str, *, as_owner: bool = False) -> Engine:
     """A SQLAlchemy engine over the same connections."""
-    from sqlalchemy import create_engine
+    from sqlalchemy import create_engine  # noqa: PLC0415  # see above
 
-    return create_engine(
-        "postgresql+psycopg://", creator=lambda: connect(url, as_owner=as_owner), pool_pre_ping=True
-    )
+    return create_engine("postgresql+psycopg://", creator=lambda: connect(url, as_owner=as_owner), pool_pre_ping=True)

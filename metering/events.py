@@ -178,7 +178,7 @@ class Fact:
     ) -> None:
         self.subject, self.second, self.kind, self.source, self.id = subject, second, kind, source, id
         self.data, self.raw, self.seq = data, raw, seq
-        self.name: str | None = data.incident if kind >= FAILURE and kind < RETRACTED or kind == JUDGED else (
+        self.name: str | None = data.incident if (kind >= FAILURE and kind < RETRACTED) or kind == JUDGED else (
             data.session if kind < FAILURE else None
         )  # fmt: skip
 
@@ -299,7 +299,7 @@ def _plain(value: Any) -> Any:
 
 
 def _told(message: str, whole: str, prefix: str) -> str:
-    """msgspec's message with the field in front: ``data.cards: expected `int` >= 0``."""
+    """Msgspec's message with the field in front: ``data.cards: expected `int` >= 0``."""
     what, _, path = message.partition(" - at `$")
     field = f"{prefix}{path.rstrip('`').lstrip('.')}" if path else whole
     return f"{field}: {what[:1].lower()}{what[1:]}"

@@ -6,7 +6,7 @@ They can come from the future of the time that they judge, so they are found bef
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from metering.events import FAILURE, JUDGED, START, STOP, CLASS_NUMBERS, Fact
+from metering.events import CLASS_NUMBERS, FAILURE, JUDGED, START, STOP, Fact
 
 IncidentKey = tuple[int, str]
 """A class number and an incident's name: one incident for ever."""

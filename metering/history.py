@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+
+import msgspec
 
 from metering.events import HEARTBEAT, RESOLVED, RETRACTED, START, Fact, body_digest
-from metering.faults import Rulings, needs_ruling, rulings
+from metering.faults import needs_ruling, rulings
 from metering.pieces import Piece, billable_by_cards
 from metering.proof import Birth, Proof, Run
 from metering.state import State
+from metering.ticks import ticks
 from metering.timeline import Finding, Fold
 from pricing.terms import Terms
 
@@ -29,14 +31,14 @@ class Beats:
     """Heartbeats of one instance as they come: single-second runs by session, and full descriptions."""
 
     runs: dict[str | None, list[Run]] = field(default_factory=dict)
-    births: dict[tuple[object, ...], Birth] = field(default_factory=dict)
+    births: dict[str, Birth] = field(default_factory=dict)
 
     def add(self, fact: Fact) -> None:
         """Take one heartbeat; a repeated one changes nothing."""
         self.runs.setdefault(fact.name, []).append((fact.second, fact.second))
         told = fact.data.describes()
         if told is not None:
-            key = (told.account, told.project, told.region, told.sku, told.plan, told.cards, told.session or "")
+            key = msgspec.json.encode(told).decode()
             known = self.births.get(key)
             if known is None or fact.second < known.second:
                 self.births[key] = Birth(fact.second, told, -1)
@@ -83,19 +85,11 @@ def fold_history(facts: Iterable[Fact], proof: Proof, terms: Terms, as_of: int) 
     account = terms.account(first_account(known, proof))
     proof = proof.joined(account.timeout).known_at(as_of)
     fold = Fold(State(), terms, verdicts, proof)
-    run_ticks(fold, known, proof)
+    for second, own in ticks(known, proof, -1, as_of):
+        fold.tick(second, own)
     fold.finish(as_of)
     padding = [each.padding(billable_by_cards(fold.pieces, each.run)) for each in fold.roundings]
     return Timeline([*fold.pieces, *(piece for piece in padding if piece.quantity)], fold.findings, fold.state)
-
-
-def run_ticks(fold: Fold, facts: Iterable[Fact], proof: Proof) -> None:
-    """Fold facts, edges of proof and first descriptions in order of their seconds."""
-    by_second = {second: list(group) for second, group in groupby(facts, key=lambda fact: fact.second)}
-    edges = {edge for runs in proof.runs.values() for run in runs for edge in run}
-    births = {birth.second for birth in proof.births}
-    for second in sorted(by_second.keys() | edges | births):
-        fold.tick(second, by_second.get(second, ()))
 
 
 def first_account(facts: Iterable[Fact], proof: Proof) -> str:

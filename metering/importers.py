@@ -24,6 +24,7 @@ from metering.table_times import read_instant
 
 TEXT_CHARACTERS_MAX = 200  # an event's id is the instance and 29 characters, and must stay within 256
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _Columns = tuple[str | None, str | None]
 
 _COUNT = re.compile(r"([0-9]{1,9})(\.0{1,9})?")
@@ -31,7 +32,9 @@ _SLURM_JOB = re.compile(r"[0-9]+(_[0-9]+|_\[[0-9,:%-]+(\.\.\.)?\]|\+[0-9]+)?(?P<
 _TRES_CARD = re.compile(r"gres/gpu(:([^=,]+))?=([^,]*)")
 
 
-class _BadCell(Exception):  # noqa: N818 (never leaves this file: it becomes an ImportReject)
+class _BadCell(Exception):
+    """Never leaves this file: it becomes an ImportReject."""
+
     def __init__(self, column: int | None, value: str, reason: str) -> None:
         super().__init__(reason)
         self.column, self.value, self.reason = column, value, reason
@@ -115,16 +118,17 @@ class _Table:
     def _event(
         self, row: Row, kind: EventType, instance: str, time: datetime, data: Mapping[str, object]
     ) -> ImportedEvent:
+        written = _written(time)
         event = {
             "specversion": "1.0",
-            "id": f"{instance}/{kind.removeprefix('instance.')}/{_written(time)}",
+            "id": f"{instance}/{kind.removeprefix('instance.')}/{written}",
             "source": self._mapping.source,
             "type": kind,
             "subject": instance,
-            "time": _written(time),
+            "time": written,
             "data": data,
         }
-        return ImportedEvent(row.line, kind, json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode())
+        return ImportedEvent(row.line, kind, _encode(event).encode())
 
     def _cell(self, row: Row, cell: Cell) -> tuple[int | None, str]:
         """The column it stands in, from 1, and its text: the first of its columns that is not blank, or the value."""
@@ -220,12 +224,11 @@ def _count(column: int | None, text: str) -> int:
 
 
 def _written(time: datetime) -> str:
-    return f"{time:%Y-%m-%dT%H:%M:%SZ}"
+    return f"{time.isoformat()[:19]}Z"
 
 
 def _positions(mapping: TableMapping, header: Sequence[str], file_name: str) -> dict[_Columns, tuple[int, ...]]:
-    """For every cell that is read from the file, its columns from 1. A second choice may be missing, a first may not
-    unless its second is there."""
+    """For every cell that is read from the file, its columns from 1; of two choices one may be missing."""
     places: dict[str, list[int]] = {}
     for column, name in enumerate(header, start=1):
         places.setdefault(name, []).append(column)

@@ -32,8 +32,10 @@ class _Part(BaseModel):
 
 
 class Cell(_Part):
-    """Where a fact stands: in a column, or the same constant in every row. `or_column` is read where `column` is blank
-    or not in the file."""
+    """Where a fact stands: in a column, or the same constant in every row.
+
+    `or_column` is read where `column` is blank or not in the file.
+    """
 
     column: Name | None = None
     or_column: Name | None = None
@@ -49,8 +51,11 @@ class Cell(_Part):
 
 
 class TextCell(Cell):
-    """A name. `prefix` goes before it (`{source}` in it stands for the mapping's source); `table` translates it;
-    `default` stands in where the cell is blank or the table has no entry."""
+    """A name.
+
+    `prefix` goes before it (`{source}` in it stands for the mapping's source); `table` translates it; `default` stands
+    in where the cell is blank or the table has no entry.
+    """
 
     prefix: str = Field(default="", max_length=128)
     table: dict[str, Name] | None = None
@@ -77,8 +82,10 @@ class SkuCell(TextCell):
 
 
 class Times(_Part):
-    """How instants are written: `epoch` seconds, `iso` (with a `time_zone` for those that carry none), or seconds
-    `relative` to an `origin`."""
+    """How instants are written.
+
+    `epoch` seconds, `iso` (with a `time_zone` for those that carry none), or seconds `relative` to an `origin`.
+    """
 
     format: Literal["epoch", "iso", "relative"]
     time_zone: str | None = None

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from metering import cards
 from metering.cards import Ranges
-from metering.events import BILLABLE, CLASS_NAMES
+from metering.events import BILLABLE, FAILURE, IDLE, MAINTENANCE, MIGRATION, UNKNOWN
 from pricing.usage import Kind, Pack
 
 PADDING: Final = 16
@@ -16,8 +16,9 @@ REFUND: Final = 18
 """Kinds of pieces beside the classes of time (``metering.events``)."""
 
 PIECE_NAMES: Final[dict[int, Kind]] = {
-    **CLASS_NAMES, PADDING: "padding", PACK: "pack", REFUND: "pack_refund",
-}  # type: ignore[dict-item]  # fmt: skip  # class names are the literals of Kind
+    FAILURE: "failure", MIGRATION: "migration", MAINTENANCE: "maintenance", UNKNOWN: "unknown", IDLE: "idle",
+    BILLABLE: "billable", PADDING: "padding", PACK: "pack", REFUND: "pack_refund",
+}  # fmt: skip
 
 
 class Series(NamedTuple):

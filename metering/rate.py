@@ -11,9 +11,8 @@ from metering.history import Timeline, fold_history, standing
 from metering.pieces import Piece
 from metering.proof import NO_PROOF
 from metering.timeline import REJECT_KINDS, Finding
-from metering.usage import month_usage, rentals_of
+from metering.usage import UsageSums
 from pricing.bill import Bill, bill_account
-from pricing.book import PriceBook
 from pricing.contract import Credit
 from pricing.terms import AccountTerms, MonthTerms, Terms
 
@@ -74,9 +73,15 @@ def timelines_of(accepted: Accepted, terms: Terms, as_of: int) -> dict[str, Time
 def bills_of(pieces: Sequence[tuple[str, Piece]], terms: AccountTerms, as_of: int) -> list[Bill]:
     """The bills of one account from its pieces."""
     grants = credits_of(terms)
-    instants = sorted({instant for credit in grants for instant in (credit.since, credit.expires)})
-    months = month_usage(pieces, terms.calendar, instants)
-    return bill_account(terms.name, months, month_terms(terms), rentals_of(pieces), grants, as_of)
+    sums = UsageSums(terms.calendar, credit_instants(grants))
+    for instance, piece in pieces:
+        sums.add(instance, piece)
+    return bill_account(terms.name, sums.months(), MonthTermsOf(terms), sums.rentals(), grants, as_of)
+
+
+def credit_instants(grants: Iterable[Credit]) -> list[int]:
+    """The instants at which any of the credits begins or ends."""
+    return [instant for credit in grants for instant in (credit.since, credit.expires)]
 
 
 def credits_of(terms: AccountTerms) -> list[Credit]:
@@ -85,11 +90,6 @@ def credits_of(terms: AccountTerms) -> list[Credit]:
     for contract in terms.contracts():
         found.update((credit.id, credit) for credit in contract.credits)
     return list(found.values())
-
-
-def month_terms(terms: AccountTerms) -> "MonthTermsOf":
-    """What is in force in a month, for ``bill_account``."""
-    return MonthTermsOf(terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,3 @@ def _proof(accepted: Accepted, subject: str) -> Any:
     beats = accepted.beats.get(subject)
     return beats.proof() if beats else NO_PROOF
 
-
-def price_books(terms: Iterable[object]) -> list[PriceBook]:
-    """The price books among terms."""
-    return [each for each in terms if isinstance(each, PriceBook)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_FLOOR, Decimal
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from metering.mappings import Times, aware_instant
@@ -24,11 +25,15 @@ def read_instant(text: str, times: Times) -> datetime:
     if times.format == "iso":
         instant = _from_iso(text, times.time_zone)
     else:
-        origin = _EPOCH if times.origin is None else aware_instant(times.origin).astimezone(UTC)
-        instant = _from_seconds(text, origin)
+        instant = _from_seconds(text, _EPOCH if times.origin is None else _origin(times.origin))
     if not _EARLIEST <= instant < _LATEST:
         raise ValueError(f"{instant:%Y-%m-%dT%H:%M:%SZ} is not between 2000 and 2100: another unit or origin?")
     return instant.replace(microsecond=0)
+
+
+@lru_cache
+def _origin(text: str) -> datetime:
+    return aware_instant(text).astimezone(UTC)
 
 
 def _from_seconds(text: str, origin: datetime) -> datetime:
@@ -59,8 +64,10 @@ def _from_iso(text: str, zone_name: str | None) -> datetime:
 
 
 def _local(naive: datetime, zone: ZoneInfo) -> datetime:
-    """A wall-clock time of a zone, where it names exactly one instant: clocks that are put back show an hour twice,
-    clocks that are put forward skip one."""
+    """A wall-clock time of a zone, where it names exactly one instant.
+
+    Clocks that are put back show an hour twice, clocks that are put forward skip one.
+    """
     earlier, later = (naive.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
     if earlier.utcoffset() == later.utcoffset():
         return earlier

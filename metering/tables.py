@@ -6,8 +6,25 @@ be made again from them. Whatever is unique is unique within an instance or a do
 """
 
 from sqlalchemy import (
-    ARRAY, BigInteger, Boolean, CheckConstraint, Column, DateTime, ForeignKey, Identity, Index, Integer, LargeBinary,
-    Sequence, SmallInteger, Table, Text, UniqueConstraint, Uuid, func, text,
+    ARRAY,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    Sequence,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    Uuid,
+    func,
+    text,
 )  # fmt: skip
 
 from core.tables import metadata
@@ -35,6 +52,7 @@ batch = Table(
     Column("heartbeats", Integer, nullable=False, comment="of the accepted ones"),
     Column("first_entry", BigInteger, nullable=False, comment="the entries of the batch are [first, last)"),
     Column("last_entry", BigInteger, nullable=False),
+    Column("beats", LargeBinary, nullable=False, comment="SHA-256 of the heartbeats"),
     Column("digest", LargeBinary, nullable=False, comment="chain hash over the previous one and all that it added"),
     UniqueConstraint("door_id", "number", name="batch_door_id_number_key"),
     CheckConstraint("received = accepted + duplicate + rejected", name="adds_up"),

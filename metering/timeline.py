@@ -4,22 +4,35 @@
 same code, so they cannot disagree. Facts must come in order of their seconds, those of one second together.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from metering import cards
 from metering.cards import Ranges
 from metering.events import (
-    BILLABLE, CLASS_NAMES, EXCLUSIONS, FAILURE, HEARTBEAT, IDLE, MAINTENANCE, MIGRATION, RESIZE, START, STOP, UNKNOWN,
-    Fact, Started, is_decision,
+    BILLABLE,
+    CLASS_NAMES,
+    EXCLUSIONS,
+    FAILURE,
+    HEARTBEAT,
+    IDLE,
+    MAINTENANCE,
+    MIGRATION,
+    RESIZE,
+    START,
+    STOP,
+    UNKNOWN,
+    Fact,
+    Started,
+    is_decision,
 )  # fmt: skip
 from metering.faults import NO_RULINGS, Rulings
 from metering.pieces import PACK, REFUND, Piece, Rounding, Series
 from metering.proof import NO_PROOF, Proof
 from metering.state import HeldPack, Incident, Session, State
 from pricing.book import Plan
-from pricing.terms import AccountTerms, Schedule, Terms
+from pricing.terms import Schedule, Terms
 from pricing.usage import Pack
 
 DAY_S = 86400
@@ -82,14 +95,15 @@ class Fold:
             self._span(state.second, second, self._silent(state.second, second))
         self._replace(second=second)
 
-    def finish(self, as_of: int) -> None:
-        """Classify what still runs, up to an instant: to as-of where it is trusted, else to the latest proof (R9)."""
+    def finish(self, as_of: int) -> int:
+        """Classify what still runs, to as-of where it is trusted, else to the latest proof (R9); returns that instant."""
         state = self.state
         end = as_of
         if state.sessions and all(session.watched for session in state.sessions):
             end = max(state.second, self.proof.latest(as_of))
         if state.sessions and end > state.second:
             self._span(state.second, end, False)
+        return end
 
     # --- time ----------------------------------------------------------------------------------------------------
 
@@ -400,10 +414,10 @@ class Fold:
                 else:
                     self._find("no_price", second, birth.evidence, f"no price for {told.sku} on {told.plan}")
         for name, runs in self.proof.runs.items():
-            if not any(second in run for run in runs):
+            if not any(first <= second <= last for first, last in runs):
                 continue
             session = self.state.session(name)
-            if session is None and before.session(name) is None:
+            if session is None and before.session(name) is None and any(second in run for run in runs):
                 self._find("heartbeat_without_session", second, -1, f"no session {name or ''} runs".replace("  ", " "))
             elif session is not None and not session.watched:
                 watched = Session(

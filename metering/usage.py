@@ -9,11 +9,12 @@ from core.calendar import Calendar, month_of_day
 from metering.pieces import PACK, PADDING, PIECE_NAMES, REFUND, Piece
 from pricing.usage import MonthUsage, Rental, Usage
 
-InstancePiece = tuple[str, Piece]
+WHOLE_KINDS = (PACK, PADDING, REFUND)
+"""Pieces that belong whole to the day in which they start."""
 
 
 class Cut(NamedTuple):
-    """A part of a piece inside one billing day and credit window: the day, its first second, its quantity."""
+    """A part of a piece inside one billing day and credit window: the day, its stretch, its quantity."""
 
     day: int
     at: int
@@ -23,7 +24,7 @@ class Cut(NamedTuple):
 
 def cuts_of(piece: Piece, calendar: Calendar, instants: Sequence[int] = ()) -> Iterator[Cut]:
     """A piece cut at day boundaries and at the sorted ``instants``; charges and refunds are whole where they happen."""
-    if piece.kind in (PACK, PADDING, REFUND):
+    if piece.kind in WHOLE_KINDS:
         yield Cut(calendar.day_of(piece.start), piece.start, piece.end, piece.quantity)
         return
     start = piece.start
@@ -36,34 +37,66 @@ def cuts_of(piece: Piece, calendar: Calendar, instants: Sequence[int] = ()) -> I
         start = stop
 
 
-def month_usage(pieces: Iterable[InstancePiece], calendar: Calendar, instants: Sequence[int]) -> list[MonthUsage]:
-    """One account's usage by billing month; ``instants`` are those at which any of its credits begins or ends."""
-    sums: dict[tuple[int, Usage], int] = defaultdict(int)
-    held: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
-    for instance, piece in pieces:
+class UsageSums:
+    """One account's usage as it adds up; ``instants`` are those at which any of its credits begins or ends."""
+
+    def __init__(self, calendar: Calendar, instants: Iterable[int]) -> None:
+        self._calendar = calendar
+        self._instants = sorted(set(instants))
+        self._sums: dict[int, dict[Usage, int]] = defaultdict(lambda: defaultdict(int))
+        self._held: dict[tuple[str, int], list[tuple[int, int]]] = defaultdict(list)
+        self._ends: dict[tuple[str, int], int] = {}
+
+    def add(self, instance: str, piece: Piece) -> None:
+        """Count a piece in, with the time that it holds cards and how far it takes its session."""
+        for cut in cuts_of(piece, self._calendar, self._instants):
+            self.add_quantity(instance, piece, cut.day, self._window_start(cut), cut.quantity)
+            if piece.kind not in WHOLE_KINDS:
+                self.add_held(instance, cut.day, cut.at, cut.end)
+        if piece.kind not in WHOLE_KINDS:
+            self.add_reach(instance, piece.run, piece.end)
+
+    def add_quantity(self, instance: str, piece: Piece, day: int, at: int, quantity: int) -> None:
+        """Count a quantity like the piece's in one day and credit window; ``at`` is the first second of both."""
         series = piece.series
-        for cut in cuts_of(piece, calendar, instants):
-            window = bisect_right(instants, cut.at)
-            day_start = calendar.day_start(cut.day)
-            at = max(day_start, instants[window - 1]) if window else day_start
-            row = Usage(
-                PIECE_NAMES[piece.kind], instance, piece.run, series.project, series.sku, series.plan, series.region,
-                cut.day, at, piece.price, 0, piece.pack,
-            )  # fmt: skip
-            sums[(month_of_day(cut.day), row)] += cut.quantity
-            if piece.kind not in (PACK, PADDING, REFUND):
-                held[(instance, cut.day)].append((cut.at, cut.end))
-    return _by_month(sums, held)
+        row = Usage(
+            PIECE_NAMES[piece.kind], instance, piece.run, series.project, series.sku, series.plan, series.region, day,
+            at, piece.price, 0, piece.pack,
+        )  # fmt: skip
+        self._sums[month_of_day(day)][row] += quantity
 
+    def add_held(self, instance: str, day: int, start: int, end: int) -> None:
+        """Note that an instance held cards for a stretch inside a day."""
+        self._held[(instance, day)].append((start, end))
 
-def rentals_of(pieces: Iterable[InstancePiece]) -> list[Rental]:
-    """How far each session has run, by its allocated time (R21)."""
-    ends: dict[tuple[str, int], int] = {}
-    for instance, piece in pieces:
-        if piece.kind not in (PACK, PADDING, REFUND):
-            key = (instance, piece.run)
-            ends[key] = max(ends.get(key, 0), piece.end)
-    return [Rental(instance, start, end) for (instance, start), end in sorted(ends.items())]
+    def add_reach(self, instance: str, run: int, end: int) -> None:
+        """Note that a session has run up to an instant."""
+        self._ends[(instance, run)] = max(self._ends.get((instance, run), 0), end)
+
+    def splits_day(self, day: int) -> bool:
+        """Whether a credit begins or ends inside a day."""
+        start, end = self._calendar.day_start(day), self._calendar.day_start(day + 1)
+        index = bisect_right(self._instants, start)
+        return index < len(self._instants) and self._instants[index] < end
+
+    def months(self) -> list[MonthUsage]:
+        """What has been counted, by billing month."""
+        seconds: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
+        for (instance, day), stretches in self._held.items():
+            seconds[month_of_day(day)][(instance, day)] = covered_seconds(stretches)
+        return [
+            MonthUsage(month, tuple(_with_quantity(row, quantity) for row, quantity in rows.items()), seconds[month])
+            for month, rows in sorted(self._sums.items())
+        ]
+
+    def rentals(self) -> list[Rental]:
+        """How far each session has run, by its allocated time (R21)."""
+        return [Rental(instance, start, end) for (instance, start), end in sorted(self._ends.items())]
+
+    def _window_start(self, cut: Cut) -> int:
+        start = self._calendar.day_start(cut.day)
+        window = bisect_right(self._instants, cut.at)
+        return max(start, self._instants[window - 1]) if window else start
 
 
 def covered_seconds(stretches: Iterable[tuple[int, int]]) -> int:
@@ -73,18 +106,6 @@ def covered_seconds(stretches: Iterable[tuple[int, int]]) -> int:
         total += max(0, end - max(start, reached))
         reached = max(reached, end)
     return total
-
-
-def _by_month(
-    sums: dict[tuple[int, Usage], int], held: dict[tuple[str, int], list[tuple[int, int]]]
-) -> list[MonthUsage]:
-    rows: dict[int, list[Usage]] = defaultdict(list)
-    for (month, row), quantity in sums.items():
-        rows[month].append(_with_quantity(row, quantity))
-    seconds: dict[int, dict[tuple[str, int], int]] = defaultdict(dict)
-    for (instance, day), stretches in held.items():
-        seconds[month_of_day(day)][(instance, day)] = covered_seconds(stretches)
-    return [MonthUsage(month, tuple(rows[month]), seconds[month]) for month in sorted(rows)]
 
 
 def _with_quantity(row: Usage, quantity: int) -> Usage:

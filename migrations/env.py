@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from importlib import import_module
 
 from alembic import context
 from alembic.operations import MigrationScript
@@ -9,6 +10,11 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, text
 
 from core.tables import metadata
+from migrations import FOLDER
+
+for owner in ("pricing", "metering", "invoices"):  # each declares its tables in the one catalogue
+    if (FOLDER.parent / owner / "tables.py").exists():
+        import_module(f"{owner}.tables")
 
 LOCK_TIMEOUT = "5s"  # better to fail and be run again than to queue every reader behind a waiting ALTER TABLE
 

@@ -91,8 +91,8 @@ def exact_places(rates: Rates, rows: Iterable[Usage]) -> Exacts:
 def split_line(line: Line, places: Mapping[Place, Exact], digits: int) -> tuple[LineCell, ...]:
     """A line in cells that add up to its list, its charge and each of its credits.
 
-    List and charge are split by the exact figures, a credit by the charges of the cells, so that no cell is paid
-    more than it costs.
+    List and charge are split by the exact figures, credits by what is still open of the charges of the cells, so
+    that no cell is paid more than it costs.
     """
     if (line.quantity, line.padding) != (_total(places, "quantity"), _total(places, "padding")):
         raise ValueError(f"the quantities of {line.key} do not foot to its line")
@@ -100,9 +100,7 @@ def split_line(line: Line, places: Mapping[Place, Exact], digits: int) -> tuple[
     exacts = [places[place] for place in order]
     lists = split_largest_remainder(to_minor(line.list, digits), _weights([exact.list for exact in exacts]))
     charges = split_largest_remainder(to_minor(line.charge, digits), _weights([exact.charge for exact in exacts]))
-    credits = {
-        credit: split_largest_remainder(to_minor(amount, digits), charges) for credit, amount in line.credits.items()
-    }
+    credits = _split_credits(line.credits, charges, digits)
     return tuple(
         LineCell(
             place,
@@ -114,6 +112,15 @@ def split_line(line: Line, places: Mapping[Place, Exact], digits: int) -> tuple[
         )
         for i, (place, exact) in enumerate(zip(order, exacts, strict=True))
     )
+
+
+def _split_credits(credits: Mapping[str, Decimal], charges: Sequence[int], digits: int) -> dict[str, list[int]]:
+    """Each credit over what the ones before it left of the charges."""
+    open_charges, split = list(charges), {}
+    for credit, amount in credits.items():
+        split[credit] = split_largest_remainder(to_minor(amount, digits), open_charges)
+        open_charges = [left - part for left, part in zip(open_charges, split[credit], strict=True)]
+    return split
 
 
 def _total(places: Mapping[Place, Exact], name: Literal["quantity", "padding"]) -> int:

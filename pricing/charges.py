@@ -20,10 +20,10 @@ Prices = Mapping[LineKey, Fraction]
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What any row of a month comes to, exactly: the terms after they have met the month's quantities.
+    """What each part of a line comes to: the terms of a month after they have met its quantities.
 
-    A bill is the sum of these figures by line; a view by day, instance or project is their sum by cell (R17).
-    ``units`` are prices after tiers and contract discount.
+    These are the exact proportions by which a view by day, instance or project splits a rounded line (R17). ``units``
+    are prices after tiers and contract discount. The account's cap is left out: it takes from all parts alike.
     """
 
     units: Prices
@@ -36,7 +36,7 @@ class Rates:
         if pack is not None:
             return self.packs.unit(line, pack)
         charge = charge_of(Cell(line, 0, instance, day, rental), 1, self.units, self.netted)
-        return line.price / HOUR, self.caps.of_instance(charge, instance, day) * self.caps.account
+        return line.price / HOUR, self.caps.of_instance(charge, instance, day)
 
 
 def charge_of(cell: Cell, seconds: int, units: Prices, netted: Netted) -> Fraction:

@@ -21,12 +21,10 @@ from pricing.wire import BookWire, ContractWire, keys_of
 from pricing.yaml_lines import Document, Problem, read_documents
 from pricing.yaml_tree import Unreadable
 
-Terms = PriceBook | Contract
-
 _BOOK_KEYS = {"prices", "plans", "skus"}
 
 
-def read_terms(path: Path) -> list[Terms]:
+def read_terms(path: Path) -> list[PriceBook | Contract]:
     """The price books and contracts of a file; raises ``InputUnusable`` or ``TermsInvalid``."""
     try:
         with path.open("rb") as file:
@@ -37,12 +35,12 @@ def read_terms(path: Path) -> list[Terms]:
     return parse_terms(data, str(path))
 
 
-def parse_terms(text: bytes, name: str) -> list[Terms]:
+def parse_terms(text: bytes, name: str) -> list[PriceBook | Contract]:
     """The price books and contracts in the bytes of a file that messages call ``name``.
 
     Raises ``InputUnusable`` where the file as a whole is no text, ``TermsInvalid`` with every problem found otherwise.
     """
-    terms: list[Terms] = []
+    terms: list[PriceBook | Contract] = []
     problems: list[str] = []
     try:
         for document in read_documents(terms_text(text, name)):
@@ -60,7 +58,7 @@ def parse_terms(text: bytes, name: str) -> list[Terms]:
     return terms
 
 
-def _read(document: Document) -> tuple[Terms | None, list[Problem]]:
+def _read(document: Document) -> tuple[PriceBook | Contract | None, list[Problem]]:
     """The value of one document, or None and what is wrong with it."""
     raw = document.value
     if not isinstance(raw, dict):
@@ -96,7 +94,7 @@ def _model_of(raw: dict[str, object]) -> type[BookWire] | type[ContractWire] | s
     return "is neither a price book (prices, plans, skus) nor a contract (account)"
 
 
-def _identity(terms: Terms) -> tuple[str, str, int]:
+def _identity(terms: PriceBook | Contract) -> tuple[str, str, int]:
     if isinstance(terms, PriceBook):
         return "price book", terms.id, terms.since
     return "contract", terms.account, terms.since

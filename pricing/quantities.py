@@ -5,7 +5,7 @@ begins or ends inside the month, by instance and day for caps, by rental for the
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple
@@ -14,6 +14,9 @@ from pricing.usage import TIME_CLASSES, Pack, Usage
 from pricing.windows import Windows
 
 LineKind = Literal["usage", "pack", "pack_exclusion", "pack_refund"]
+
+PACK_LINES: Mapping[str, LineKind] = {"pack": "pack", "pack_refund": "pack_refund"}
+"""The lines of rows that count packs; all other rows under a pack are time, credited where it was excluded."""
 
 
 class LineKey(NamedTuple):
@@ -72,10 +75,7 @@ def line_key(row: Usage) -> LineKey | None:
         return LineKey("usage", row.sku, row.plan, row.region, row.price) if row.pack is None else None
     if row.pack is None:
         return None
-    kind: LineKind = "pack_exclusion"
-    if row.kind == "pack" or row.kind == "pack_refund":
-        kind = row.kind
-    return LineKey(kind, row.sku, row.plan, row.region, row.pack.price)
+    return LineKey(PACK_LINES.get(row.kind, "pack_exclusion"), row.sku, row.plan, row.region, row.pack.price)
 
 
 def summed(rows: Iterable[Usage], windows: Windows, detail: Detail) -> Quantities:

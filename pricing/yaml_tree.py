@@ -43,7 +43,8 @@ def compose(text: str) -> Iterator[Node]:
     try:
         yield from _compose(text)
     except yaml.YAMLError as error:
-        raise _unreadable(error) from None
+        # The parser meets the end of the text one line below its last.
+        raise _unreadable(error, text.rstrip().count("\n") + 1) from None
 
 
 def _compose(text: str) -> Iterator[Node]:
@@ -115,11 +116,12 @@ def _too_deep(line: int) -> Unreadable:
     return Unreadable(line, f"nested more than {MAX_DEPTH} levels deep")
 
 
-def _unreadable(error: yaml.YAMLError) -> Unreadable:
+def _unreadable(error: yaml.YAMLError, last_line: int) -> Unreadable:
     mark, start = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    line = min(mark.line + 1, last_line) if mark else 1
     message = getattr(error, "problem", None) or "not understood"
     if "nesting" in message:  # libyaml's own bound, met while it looks ahead
-        return _too_deep(mark.line + 1 if mark else 1)
-    if start and getattr(error, "context", None):
+        return _too_deep(line)
+    if start and start.line < line and getattr(error, "context", None):
         message = f"{message} ({error.context} that begins in line {start.line + 1})"  # type: ignore[attr-defined]
-    return Unreadable(mark.line + 1 if mark else 1, f"not YAML: {message}")
+    return Unreadable(line, f"not YAML: {message}")

@@ -11,7 +11,7 @@ from pricing.bill import Bill, bill_account
 from pricing.book import Plan, PriceBook, Sku, Tax
 from pricing.contract import Contract, Credit
 from pricing.terms import MonthTerms
-from pricing.usage import TIME_CLASSES, Kind, MonthUsage, Pack, Rental, Usage
+from pricing.usage import Kind, MonthUsage, Pack, Rental, Usage
 
 ZONE = "Asia/Shanghai"
 DAY, HOUR = 86_400, 3_600
@@ -140,8 +140,3 @@ def totals(bill: Bill) -> dict[str, str]:
 def lines(bill: Bill, *names: str) -> list[tuple[Any, ...]]:
     """Some fields of every line as they are printed."""
     return [tuple(line[name] for name in names) for line in bill.to_json()["lines"]]
-
-
-def is_allocated(row: Usage) -> bool:
-    """Whether a row is time that was allocated, not padding nor a pack."""
-    return row.kind in TIME_CLASSES

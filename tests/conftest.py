@@ -1,9 +1,11 @@
 """One real PostgreSQL for the whole run, migrated once; every test that asks gets a fresh copy of that database."""
 
 import os
+import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import hypothesis
 import psycopg
@@ -12,6 +14,7 @@ from sqlalchemy import Engine, make_url
 
 import migrations
 from core import database, embedded
+from core.cluster import SUPERUSER
 from core.roles import OWNER
 
 hypothesis.settings.register_profile("project", deadline=None, print_blob=True)
@@ -19,14 +22,25 @@ hypothesis.settings.load_profile("project")
 
 
 @pytest.fixture(scope="session")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_url() -> Iterator[str]:
     """The address of a server whose role may make databases: one that is given, else an embedded one."""
     if given := os.environ.get("GPU_BILLING_TEST_DATABASE_URL"):
         yield given
         return
-    data = tmp_path_factory.mktemp("server")
-    yield embedded.start(data).url(embedded.SUPERUSER, embedded.SUPERUSER)
-    embedded.stop(data)
+    with data_folder() as data:
+        yield embedded.start(data).url(SUPERUSER, SUPERUSER)
+
+
+@contextmanager
+def data_folder() -> Iterator[Path]:
+    """A folder for an embedded server, stopped in the end.
+
+    Not one of pytest's: for root the server is another user, whom every run of pytest shuts out of all of its folders.
+    """
+    with tempfile.TemporaryDirectory(prefix="gpu-billing-test-", ignore_cleanup_errors=True) as name:
+        data = Path(name) / "data"
+        yield data
+        embedded.stop(data)
 
 
 @pytest.fixture(scope="session")
@@ -37,6 +51,13 @@ def template_url(server_url: str) -> Iterator[str]:
         migrations.upgrade(owner)
         owner.dispose()
         yield url
+
+
+@pytest.fixture
+def data() -> Iterator[Path]:
+    """A data folder of the test's own, with no server yet."""
+    with data_folder() as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -76,4 +97,4 @@ def _made(server_url: str, template_url: str | None = None) -> Iterator[str]:
 
 def _execute(url: str, statement: str) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(statement)  # type: ignore[call-overload]  # psycopg wants literals; the names are our own
+        connection.execute(statement)

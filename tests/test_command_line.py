@@ -35,7 +35,11 @@ def run_with(failing: typer.Typer, error: BaseException) -> int:
         (typer.Exit(1), 1, ""),
         (KeyboardInterrupt(), 130, ""),
         (FileNotFoundError(2, "No such file", "a.csv"), 2, "gpu-billing: [Errno 2] No such file: 'a.csv'\n"),
-        (psycopg.OperationalError("the connection is lost\nmore"), 2, "gpu-billing: database: the connection is lost\n"),
+        (
+            psycopg.OperationalError("the connection is lost\nmore"),
+            2,
+            "gpu-billing: database: the connection is lost\n",
+        ),
         (
             ZeroDivisionError("by zero\nand more"),
             2,

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -13,19 +12,11 @@ import pytest
 from sqlalchemy import Engine, text
 
 from core import embedded
+from core.cluster import EmbeddedServerFailed
 from core.config import Settings
 from core.database import connect, database
-from core.embedded import EmbeddedServerFailed
 
 COMMAND = Path(sys.executable).parent / "gpu-billing"
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Iterator[Path]:
-    """A data folder, whose server is stopped in the end."""
-    folder = tmp_path / "data"
-    yield folder
-    embedded.stop(folder)
 
 
 def environment(data: Path, **more: str) -> dict[str, str]:
@@ -64,12 +55,15 @@ def test_server_outlives_the_command_and_stops_when_told(data: Path) -> None:
     assert run(data, "database", "status") == f"embedded in {data}: stopped\n"
 
 
-@pytest.mark.parametrize("seconds", [0.3, 0.5, 0.7, 0.9, 1.2])
-def test_command_killed_while_it_starts_the_server_blocks_nothing(data: Path, seconds: float) -> None:
+@pytest.mark.parametrize(
+    "stage", ["postgres.new-*", "postgres.new-*/PG_VERSION", "postgres/PG_VERSION", "postgres/postmaster.pid"]
+)
+def test_command_killed_while_it_starts_the_server_blocks_nothing(data: Path, stage: str) -> None:
     killed = spawn(data, "database", "migrate")
-    time.sleep(seconds)
+    while killed.poll() is None and not list(data.glob(stage)):
+        time.sleep(0.001)
     os.killpg(killed.pid, signal.SIGKILL)
-    killed.wait()
+    assert killed.wait() == -signal.SIGKILL
 
     run(data, "database", "migrate")
 
@@ -113,14 +107,14 @@ def test_process_number_given_to_a_stranger_is_not_taken_for_the_server(data: Pa
     assert embedded.start(data).process_id != os.getpid()
 
 
-def test_long_path_gets_a_short_socket(tmp_path: Path) -> None:
-    data = tmp_path / ("long" * 30) / "data"
-    server = embedded.start(data)
+def test_long_path_gets_a_short_socket(data: Path) -> None:
+    deep = data / ("long" * 30)
+    server = embedded.start(deep)
     try:
         connect(server.url()).close()
         assert len(server.socket_folder) < 80
     finally:
-        embedded.stop(data)
+        embedded.stop(deep)
     assert not Path(server.socket_folder).exists()
 
 
@@ -128,7 +122,7 @@ def test_folder_of_something_else_is_left_alone(data: Path) -> None:
     (data / "postgres").mkdir(parents=True)
     (data / "postgres" / "notes.txt").write_text("mine")
 
-    with pytest.raises(EmbeddedServerFailed, match="not empty"):
+    with pytest.raises(EmbeddedServerFailed, match="holds other things than a database"):
         embedded.start(data)
 
     assert (data / "postgres" / "notes.txt").read_text() == "mine"

@@ -343,6 +343,18 @@ def test_a_table_translates_and_its_default_covers_the_rest() -> None:
     assert [body["data"]["sku"] for body in found] == ["gpu.h100-80g", "gpu.rtx4090"]
 
 
+def test_the_example_mapping_reads_a_table() -> None:
+    path = Path(__file__).parents[1] / "examples" / "mapping.yaml"
+    mapping = mapping_for(document=mapping_document(path.read_bytes(), path.name))
+    table = "job;team;project;gpu_model;gpus;started;ended\n7;vision;ocr;4090;2;2026-03-01 00:00:00;\n"
+    (started,) = bodies(outcomes(table, mapping))
+    assert (started["subject"], started["time"]) == ("lab-7", "2026-02-28T16:00:00Z")
+    assert started["data"] == {
+        "account": "vision", "sku": "gpu.rtx4090", "cards": 2,
+        "project": "ocr", "plan": "on_demand", "region": "cn-xiamen",
+    }  # fmt: skip
+
+
 # --- Slurm ----------------------------------------------------------------------------------------------------------
 SACCT_HEADER = "JobID|User|Account|Partition|Start|End|AllocTRES|ReqTRES|State\n"
 NIGHT = "2026-03-01T00:00:00|2026-03-01T01:00:00"

@@ -26,7 +26,12 @@ def test_newest_name_is_the_head() -> None:
 
 
 def test_migrating_at_once_and_again_is_harmless(empty_database_url: str) -> None:
-    words = [sys.executable, "-c", "import sys; from cli.books import migrate; migrate(sys.argv[1])", empty_database_url]
+    words = [
+        sys.executable,
+        "-c",
+        "import sys; from cli.books import migrate; migrate(sys.argv[1])",
+        empty_database_url,
+    ]
     commands = [subprocess.Popen(words) for _ in range(3)]
     assert [each.wait() for each in commands] == [0, 0, 0]
     migrate(empty_database_url)

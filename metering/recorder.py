@@ -1,0 +1,520 @@
+"""The recorder: one batch of a door becomes one transaction of the ledger (R22 to R26).
+
+Gather (decode, look up, lock), decide (fold facts onto states), apply (append). Doors meet on an instance's head row,
+which is locked in order; whatever is not later than what the head has settled goes through ``Replay``.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from uuid import UUID
+
+from psycopg import errors
+
+from core import copying
+from core.database import connect
+from core.errors import BillingError
+from metering import cards, store
+from metering.beats import BatchBeats, store_beats
+from metering.chain import START as CHAIN_START
+from metering.chain import BatchDigest, entry_line
+from metering.decisions import restate
+from metering.door import readable
+from metering.events import HEARTBEAT, RESOLVED, RETRACTED, Fact, Unreadable, body_digest, same_body
+from metering.faults import NO_RULINGS, PLATFORM, Rulings, needs_ruling, rulings
+from metering.heads import CHECKPOINT_FACTS, Head, Heads, save_checkpoints, save_heads
+from metering.lines import Line
+from metering.names import Names
+from metering.pieces import Piece, Rounding
+from metering.posting import Posted, Slice, slices_of
+from metering.proof import NO_PROOF
+from metering.replay import Late, Replay, Replayed, fold_from, pad
+from metering.state import pack
+from metering.store import Db, Span
+from metering.terms_store import TermsStore
+from metering.ticks import ticks
+from metering.timeline import Finding
+from pricing.terms import Terms
+
+RETRIES = 5
+KEPT_BYTES = 65536
+DOOR_LOCK = 0x67625F64
+"""First key of the advisory locks that let one batch of a door in at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An event of a batch that was not accepted: which one by its place in the batch, and why."""
+
+    index: int
+    verdict: str
+    reason: str
+    detail: str
+    id: str | None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a batch: received = accepted + duplicate + rejected."""
+
+    received: int = 0
+    accepted: int = 0
+    duplicate: int = 0
+    rejected: int = 0
+    refusals: list[Refusal] = field(default_factory=list)
+
+    def add(self, other: "Outcome") -> None:
+        """Count another batch in."""
+        self.received += other.received
+        self.accepted += other.accepted
+        self.duplicate += other.duplicate
+        self.rejected += other.rejected
+
+
+class BatchRefused(BillingError):
+    """A batch met others on the same rows again and again."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"a batch could not be recorded in {RETRIES} tries: {error}")
+
+
+@dataclass(slots=True)
+class _Read:
+    """A batch as read: facts and beats by place, what is unreadable."""
+
+    facts: list[tuple[int, Fact]] = field(default_factory=list)
+    beats: list[Fact] = field(default_factory=list)
+    unreadable: list[tuple[int, Unreadable]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Writes:
+    """What a batch appends and replaces."""
+
+    appended: list[tuple[int, Slice]] = field(default_factory=list)
+    reversed: list[tuple[int, Posted]] = field(default_factory=list)
+    checkpoints: list[tuple[int, int, bytes]] = field(default_factory=list)
+    findings: list[tuple[int, Finding]] = field(default_factory=list)
+    heads: dict[int, Head] = field(default_factory=dict)
+
+
+class Recorder:
+    """Records batches of one door at a time; its caches are its own, so use one in each process or thread."""
+
+    def __init__(self, url: str) -> None:
+        self._db: Db = connect(url)
+        self._aside: Db = connect(url)
+        self._aside.autocommit = True
+        self._names = Names(self._aside)
+        self._heads = Heads()
+        self._terms = TermsStore()
+        self._doors: dict[str, int] = {}
+
+    def close(self) -> None:
+        """Let the connections go."""
+        self._db.close()
+        self._aside.close()
+
+    def record(self, door: str, lines: Sequence[Line]) -> Outcome:
+        """Record a batch in one transaction; a batch that meets another on new rows is tried again."""
+        read = _read(lines)
+        numbers = self._names.instances({f.subject for _, f in read.facts} | {f.subject for f in read.beats})
+        for attempt in range(RETRIES):
+            try:
+                with self._db.transaction():
+                    return self._record(door, lines, read, numbers)
+            except (errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure) as error:
+                self._heads.forget()
+                if attempt == RETRIES - 1:
+                    raise BatchRefused(error) from error
+            except BaseException:
+                self._heads.forget()
+                raise
+        raise AssertionError("unreachable")
+
+    def rerate(self, instances: Iterable[int], since: Mapping[int, int] | int) -> None:
+        """Rate instances again from an instant on, after terms have changed."""
+        with self._db.transaction():
+            batch = _Batch(self, "terms", [])
+            heads = self._heads.lock(self._db, instances)
+            late = {
+                number: Late(head, since if isinstance(since, int) else since[number], store_last(head), forced=True)
+                for number, head in heads.items() if head.state.second >= 0 or head.beats
+            }  # fmt: skip
+            batch.replay(late)
+            batch.write(Outcome(), [], BatchBeats(), [])
+
+    def accrue(self, until: int) -> int:
+        """Post what runs up to an instant, or to its latest proof (R9); returns how many instances were posted."""
+        with self._db.transaction():
+            rows = self._db.execute(
+                "SELECT instance_id FROM head WHERE running AND posted < %s AND second <= %s", [until, until]
+            ).fetchall()
+            heads = self._heads.lock(self._db, (row[0] for row in rows))
+            batch = _Batch(self, "accrual", [])
+            batch.accrue(heads, until)
+            batch.write(Outcome(), [], BatchBeats(), [])
+            return len(heads)
+
+    # --- one batch -----------------------------------------------------------------------------------------------
+
+    def _record(self, door: str, lines: Sequence[Line], read: _Read, numbers: Mapping[str, int]) -> Outcome:
+        batch = _Batch(self, door, lines)
+        beats = BatchBeats()
+        for fact in read.beats:
+            beats.add(numbers[fact.subject], fact)
+        involved = {numbers[fact.subject] for _, fact in read.facts} | beats.instances()
+        heads = self._heads.lock(self._db, involved)
+        outcome = Outcome(received=len(lines), accepted=beats.count)
+        accepted = batch.admit(read, numbers, outcome)
+        by_instance: dict[int, list[Fact]] = defaultdict(list)
+        for fact in accepted:
+            by_instance[numbers[fact.subject]].append(fact)
+        for facts in by_instance.values():
+            facts.sort(key=Fact.order)
+        batch.rule(heads, by_instance)
+        batch.store_events(accepted, numbers)
+        batch.restate(accepted, heads)
+        batch.hear(beats, heads)
+        batch.fold(heads, by_instance)
+        batch.write(outcome, accepted, beats, read.unreadable)
+        return outcome
+
+
+def store_last(head: Head) -> int:
+    """The instant from which a forced replay may stop: never before the head."""
+    return head.settled
+
+
+class _Batch:
+    """One transaction of a door."""
+
+    def __init__(self, recorder: Recorder, door: str, lines: Sequence[Line]) -> None:
+        self._db, self._names = recorder._db, recorder._names  # noqa: SLF001  # one module, one class in two parts
+        self._door, self._lines = door, lines
+        self.terms: Terms = recorder._terms.load(self._db)  # noqa: SLF001
+        self._join_s = recorder._terms.shortest_timeout()  # noqa: SLF001
+        self._door_id = self._find_door(recorder._doors)  # noqa: SLF001
+        self._db.execute("SELECT pg_advisory_xact_lock(%s, %s)", [DOOR_LOCK, self._door_id])
+        last = self._db.execute(
+            "SELECT number, digest FROM batch WHERE door_id = %s ORDER BY number DESC LIMIT 1", [self._door_id]
+        ).fetchone()
+        self._number: int = last[0] + 1 if last else 1
+        previous: bytes = last[1] if last else CHAIN_START
+        self._digest = BatchDigest(previous)
+        self.id = store.take_numbers(self._db, "batch_id_seq", 1)[0]
+        self._rulings: dict[int, Rulings] = {}
+        self._late: dict[int, Late] = {}
+        self._writes = _Writes()
+        self._refused: list[tuple[str, bytes]] = []
+
+    def _find_door(self, known: dict[str, int]) -> int:
+        if self._door not in known:
+            aside = self._names.connection
+            aside.execute("INSERT INTO door (name) VALUES (%s) ON CONFLICT DO NOTHING", [self._door])
+            row = aside.execute("SELECT id FROM door WHERE name = %s", [self._door]).fetchone()
+            assert row is not None
+            known[self._door] = row[0]
+        return known[self._door]
+
+    # --- gather --------------------------------------------------------------------------------------------------
+
+    def admit(self, read: _Read, numbers: Mapping[str, int], outcome: Outcome) -> list[Fact]:
+        """Tell accepted events from duplicates and conflicts, by identity and body (R25)."""
+        for index, fault in read.unreadable:
+            outcome.rejected += 1
+            outcome.refusals.append(Refusal(index, "rejected", fault.reason, fault.detail, fault.id))
+        identities = {fact.identity() for _, fact in read.facts}
+        stored = store.known_events(self._db, [identity.hex() for identity in identities])
+        accepted: list[Fact] = []
+        for index, fact in read.facts:
+            identity = fact.identity()
+            known = stored.get(identity)
+            if known is None:
+                stored[identity] = fact.raw
+                accepted.append(fact)
+                outcome.accepted += 1
+            elif same_body(known, fact.raw):
+                outcome.duplicate += 1
+                outcome.refusals.append(Refusal(index, "duplicate", "duplicate", "known already", fact.id))
+            else:
+                outcome.rejected += 1
+                detail = f"{fact.source}#{fact.id} came with another body before; this one has digest {body_digest(fact.raw)}"
+                outcome.refusals.append(Refusal(index, "rejected", "conflict", detail, fact.id))
+                self._keep_conflict(identity, fact, numbers[fact.subject])
+        return accepted
+
+    def _keep_conflict(self, identity: bytes, fact: Fact, instance: int) -> None:
+        digest = bytes.fromhex(body_digest(fact.raw))
+        self._refused.append(("conflict", digest))
+        self._db.execute(
+            "INSERT INTO conflict (identity, digest, batch_id, instance_id, raw) VALUES (%s, %s, %s, %s, %s)"
+            " ON CONFLICT DO NOTHING",
+            [UUID(bytes=identity), digest, self.id, instance, fact.raw],
+        )
+
+    def rule(self, heads: Mapping[int, Head], by_instance: Mapping[int, list[Fact]]) -> None:
+        """Find the verdicts that the batch's facts need; where one changes, its time is late (R7, R3)."""
+        needing = {n: [f for f in facts if needs_ruling(f)] for n, facts in by_instance.items()}
+        names = {(n, f.name) for n, facts in needing.items() for f in facts if f.name is not None}
+        if not names:
+            return
+        prior = store.facts_named(self._db, names)
+        for number, facts in needing.items():
+            if not facts:
+                continue
+            earlier = prior.get(number, [])
+            after = self._rulings[number] = rulings([*earlier, *facts])
+            if earlier:
+                self._note_changes(number, heads[number], earlier, rulings(earlier), after)
+
+    def _note_changes(self, number: int, head: Head, earlier: list[Fact], old: Rulings, new: Rulings) -> None:
+        account = self.terms.account(head.state.account)
+        touched = [f for f in earlier if ((f.source, f.id) in old.negative) != ((f.source, f.id) in new.negative)]
+        for key, verdict in new.incidents.items():
+            before = old.incidents.get(key, PLATFORM)
+            own = [f for f in earlier if f.kind in (key[0], key[0] + 10) and f.name == key[1]]
+            if own and before != verdict:
+                table = account.xids(own[0].second)
+                same = before.excluded(table) == verdict.excluded(table)
+                if not same or before.unlisted(table) != verdict.unlisted(table) or before.fault != verdict.fault:
+                    touched += own
+        if touched:
+            self._mark(number, head, (fact.second for fact in touched))
+
+    def _mark(self, number: int, head: Head, seconds: Iterable[int]) -> None:
+        """Note that an instance has to be replayed over some seconds."""
+        listed = list(seconds)
+        known = self._late.setdefault(number, Late(head, listed[0], listed[0]))
+        known.since = min(known.since, *listed)
+        known.until = max(known.until, *listed)
+
+    def store_events(self, facts: Sequence[Fact], numbers: Mapping[str, int]) -> None:
+        """Number the accepted events and keep them as they came."""
+        rows = []
+        for seq, fact in zip(store.take_numbers(self._db, "event_seq", len(facts)), facts, strict=True):
+            fact.seq = seq
+            identity = fact.identity()
+            values = (seq, identity, self.id, numbers[fact.subject], fact.second, fact.kind)
+            rows.append(store.EVENT_LAYOUT.row(values, copying.text(fact.name), copying.blob(fact.raw)))
+        if rows:
+            copying.copy_rows(self._db, "event", store.EVENT_COLUMNS, rows)
+
+    def restate(self, facts: Sequence[Fact], heads: Mapping[int, Head]) -> None:
+        """A person's decisions change which events stand; the instances they touch are late."""
+        decisions = [fact for fact in facts if fact.kind in (RETRACTED, RESOLVED)]
+        if decisions:
+            touched = restate(self._db, decisions)
+            found = {**heads, **Heads().lock(self._db, touched.keys() - heads.keys())}
+            for number, seconds in touched.items():
+                self._mark(number, found[number], seconds)
+
+    def hear(self, beats: BatchBeats, heads: Mapping[int, Head]) -> None:
+        """Keep the heartbeats; proof of settled time makes an instance late."""
+        if not beats.count:
+            return
+        new = store_beats(self._db, beats, self._join_s)
+        for number in beats.instances():
+            if not heads[number].beats:
+                old = heads[number]
+                fresh = Head(old.version, old.posted, old.facts, True, old.state)
+                self._writes.heads[number] = fresh
+                if number in self._late:
+                    self._late[number].head = fresh
+        for number, seconds in new.items():
+            head = self._writes.heads.get(number, heads[number])
+            settled = [second for second in seconds if second <= head.settled]
+            if settled:
+                self._mark(number, head, settled)
+
+    # --- decide --------------------------------------------------------------------------------------------------
+
+    def fold(self, heads: Mapping[int, Head], by_instance: Mapping[int, list[Fact]]) -> None:
+        """Fold facts in order onto their heads; replay the instances that have late ones."""
+        in_order: dict[int, list[Fact]] = {}
+        for number, facts in by_instance.items():
+            head = self._writes.heads.get(number, heads[number])
+            moving = [fact for fact in facts if fact.kind < RETRACTED]
+            late = [fact.second for fact in moving if fact.second <= head.settled]
+            if late:
+                self._mark(number, head, late)
+            if number in self._late:
+                if moving:
+                    self._mark(number, head, (moving[0].second, moving[-1].second))
+            elif moving:
+                in_order[number] = moving
+        self._fold_in_order({n: self._writes.heads.get(n, heads[n]) for n in in_order}, in_order)
+        if self._late:
+            self.replay(self._late)
+
+    def _fold_in_order(self, heads: Mapping[int, Head], by_instance: Mapping[int, list[Fact]]) -> None:
+        beating = [(number, head.state.second) for number, head in heads.items() if head.beats]
+        proofs = store.proofs_since(self._db, beating) if beating else {}
+        writes, terms = self._writes, self.terms
+        rounded: list[tuple[int, Head, Rounding, list[Piece]]] = []
+        for number, facts in by_instance.items():
+            head = heads[number]
+            verdicts = self._rulings.get(number, NO_RULINGS)
+            fold = fold_from(head.state, terms, verdicts, proofs.get(number, NO_PROOF), facts)
+            since_checkpoint = head.facts
+            for second, own in ticks(facts, fold.proof, head.state.second, facts[-1].second):
+                fold.tick(second, own)
+                since_checkpoint += len(own)
+                if since_checkpoint >= CHECKPOINT_FACTS:
+                    writes.checkpoints.append((number, second, pack(fold.state)))
+                    since_checkpoint = 0
+            for each in slices_of(fold.pieces, terms, head.posted):
+                writes.appended.append((number, each))
+            if fold.findings:
+                writes.findings += [(number, finding) for finding in fold.findings]
+            rounded += [(number, head, each, fold.pieces) for each in fold.roundings]
+            writes.heads[number] = Head(
+                head.version, max(head.posted, fold.state.second), since_checkpoint, head.beats, fold.state
+            )
+        if rounded:
+            self._pad(rounded)
+
+    def _pad(self, rounded: Sequence[tuple[int, Head, Rounding, list[Piece]]]) -> None:
+        asked = [(number, each.run, head.state.second) for number, head, each, _ in rounded if each.run <= head.state.second]
+        earlier = store.billable_before(self._db, asked) if asked else {}
+        padding = [(number, pad(each, pieces, earlier.get((number, each.run), ()))) for number, _, each, pieces in rounded]
+        for number, piece in padding:
+            self._writes.appended += [(number, each) for each in slices_of([piece], self.terms)]
+
+    def replay(self, late: dict[int, Late]) -> None:
+        """Replay late instances and note what changes."""
+        results = Replay(self._db, self._names, self.terms).run(late)
+        drop, windows = [], []
+        for number, result in results.items():
+            self._take(number, result)
+            start, end = result.window.start, result.window.end
+            drop.append(Span(number, start, end if result.head is None else 2**62))
+            windows.append(Span(number, start, end))
+            self._writes.heads[number] = result.head or self._writes.heads.get(number, late[number].head)
+        store.drop_checkpoints(self._db, drop)
+        store.drop_findings(self._db, windows)
+
+    def _take(self, number: int, result: Replayed) -> None:
+        writes = self._writes
+        writes.reversed += [(number, entry) for entry in result.change.reversed]
+        writes.appended += [(number, each) for each in result.change.appended]
+        writes.checkpoints += [(number, second, state) for second, state in result.checkpoints]
+        writes.findings += [(number, finding) for finding in result.findings]
+
+    def accrue(self, heads: Mapping[int, Head], until: int) -> None:
+        """Post what runs up to an instant; the states stay where they are."""
+        from metering.replay import finish
+
+        beating = [(number, head.state.second) for number, head in heads.items() if head.beats]
+        proofs = store.proofs_since(self._db, beating) if beating else {}
+        for number, head in heads.items():
+            fold = fold_from(head.state, self.terms, NO_RULINGS, proofs.get(number, NO_PROOF), ())
+            reached = finish(fold, until)
+            slices = slices_of(fold.pieces, self.terms, head.posted)
+            if slices and reached > head.posted:
+                self._writes.appended += [(number, each) for each in slices]
+                self._writes.heads[number] = Head(head.version, reached, head.facts, head.beats, head.state)
+
+    # --- apply ---------------------------------------------------------------------------------------------------
+
+    def write(
+        self, outcome: Outcome, accepted: Sequence[Fact], beats: BatchBeats,
+        unreadable: Sequence[tuple[int, Unreadable]],
+    ) -> None:  # fmt: skip
+        """Append everything and close the batch with its link of the chain."""
+        counts = (outcome.received, outcome.accepted, outcome.duplicate, outcome.rejected, beats.count)
+        self._digest.head(self._door, self._number, counts)
+        for fact in accepted:
+            self._digest.event(fact.seq, fact.identity(), fact.raw)
+        entries = self._write_entries()
+        writes = self._writes
+        save_checkpoints(self._db, writes.checkpoints)
+        store.add_findings(self._db, writes.findings)
+        if writes.heads:
+            save_heads(self._db, writes.heads, self.id)
+        self._write_rejects(unreadable)
+        for reason, digest in self._refused:
+            self._digest.refused(reason, digest)
+        self._digest.beats(beats.digest())
+        self._db.execute(
+            "INSERT INTO batch (id, door_id, number, received, accepted, duplicate, rejected, heartbeats, first_entry,"
+            " last_entry, beats, digest) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [
+                self.id, self._door_id, self._number, *counts, entries[0] if entries else 0,
+                entries[-1] + 1 if entries else 0, beats.digest(), self._digest.digest(),
+            ],
+        )  # fmt: skip
+
+    def _write_entries(self) -> list[int]:
+        """Reversals first, then what is appended; their sums go into the daily projection."""
+        writes, names = self._writes, self._names
+        changes = [(number, entry.slice, entry.id) for number, entry in writes.reversed]
+        rows: list[tuple[int, Slice, int | None]] = [*changes, *((number, each, None) for number, each in writes.appended)]
+        if not rows:
+            return []
+        ids = store.take_numbers(self._db, "entry_id_seq", len(rows))
+        series = names.number_series({each.piece.series for _, each, _ in rows})
+        prices = names.number_prices({each.piece.price for _, each, _ in rows})
+        names.note_account_instances({(each.piece.series.account, number) for number, each, _ in rows})
+        sums: dict[tuple[int, int, int, int], int] = defaultdict(int)
+        encoded = []
+        for entry, (number, (day, piece), reverses) in zip(ids, rows, strict=True):
+            if reverses is not None:
+                piece = piece._replace(quantity=-piece.quantity)  # noqa: PLW2901  # the row's own sign
+            series_id, price_id = series[piece.series], prices[piece.price]
+            sums[(series_id, price_id, piece.kind, day)] += piece.quantity
+            self._digest.entry(entry_line(entry, names.subjects[number], day, piece, reverses))
+            encoded.append(_entry_row(entry, self.id, number, series_id, price_id, day, piece, reverses))
+        copying.copy_rows(self._db, "entry", store.ENTRY_COLUMNS, encoded)
+        deltas = [store.USAGE_LAYOUT.row((self.id, *key, quantity)) for key, quantity in sums.items() if quantity]
+        copying.copy_rows(self._db, "usage_day", store.USAGE_COLUMNS, deltas)
+        return ids
+
+    def _write_rejects(self, unreadable: Sequence[tuple[int, Unreadable]]) -> None:
+        rows = []
+        for index, fault in unreadable:
+            line = self._lines[index]
+            digest = sha256(line.raw).digest()
+            self._refused.append((fault.reason, digest))
+            rows.append(
+                (digest, self.id, f"line {line.number}", fault.reason, fault.detail.replace("\x00", ""), fault.id,
+                 line.length, line.raw[:KEPT_BYTES])
+            )  # fmt: skip
+        if rows:
+            self._db.cursor().executemany(
+                "INSERT INTO reject (digest, batch_id, position, reason, detail, event_id, length, raw)"
+                " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+                rows,
+            )
+
+
+def _read(lines: Iterable[Line]) -> _Read:
+    read = _Read()
+    for index, line in enumerate(lines):
+        try:
+            fact = readable(line)
+        except Unreadable as fault:
+            read.unreadable.append((index, fault))
+            continue
+        if fact.kind == HEARTBEAT:
+            read.beats.append(fact)
+        else:
+            read.facts.append((index, fact))
+    return read
+
+
+def _entry_row(
+    entry: int, batch: int, instance: int, series: int, price: int, day: int, piece: Piece, reverses: int | None
+) -> bytes:
+    held = piece.pack
+    return store.ENTRY_LAYOUT.row(
+        (entry, batch, instance, series, price, piece.kind, day, piece.start, piece.end, piece.quantity, piece.run),
+        copying.int8(held.start if held else None),
+        copying.int4(held.seconds if held else None),
+        copying.int8(reverses),
+        copying.text(cards.text(piece.cards)),
+        copying.int8_array(piece.evidence),
+    )
+
+
