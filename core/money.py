@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from math import lcm
 
 from babel.numbers import get_currency_precision, is_currency
 
@@ -50,14 +51,14 @@ def split_largest_remainder(total: int, weights: Sequence[Fraction | int]) -> li
         if total:
             raise ValueError("nothing to split over")
         return []
-    whole = sum(weights, Fraction(0))
+    common = lcm(*(weight.denominator for weight in weights))
+    sizes = [abs(weight.numerator) * (common // weight.denominator) for weight in weights]
+    whole = sum(sizes)
     if not whole:
         return [total, *([0] * (len(weights) - 1))]
-    exact = [total * Fraction(weight) / whole for weight in weights]
-    parts = [abs(share).__floor__() * (1 if share >= 0 else -1) for share in exact]
-    left = total - sum(parts)
-    step = 1 if left > 0 else -1
-    order = sorted(range(len(parts)), key=lambda i: (-abs(exact[i] - parts[i]), i))
-    for i in order[: abs(left)]:
-        parts[i] += step
-    return parts
+    shares = [divmod(abs(total) * size, whole) for size in sizes]
+    left = abs(total) - sum(part for part, _ in shares)
+    order = sorted(range(len(shares)), key=lambda i: -shares[i][1])
+    more = set(order[:left])
+    sign = -1 if total < 0 else 1
+    return [sign * (part + (i in more)) for i, (part, _) in enumerate(shares)]

@@ -4,7 +4,7 @@ An instance whose facts or postings all lie at or before the instant is summed f
 One that knows later facts is folded anew from its events, as if they had not come (settled: As of).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from metering import store
@@ -203,14 +203,8 @@ class LedgerUsage:
         return sorted({d for i in instants if terms.calendar.day_start(d := terms.calendar.day_of(i)) != i})
 
 
-class CreditsOf:
-    """Which credits an account has; the ledger alone knows those of its contracts."""
-
-    def __call__(self, terms: AccountTerms) -> list[Credit]:
-        """The credits of one account."""
-        from metering.rate import credits_of
-
-        return credits_of(terms)
+CreditsOf = Callable[[AccountTerms], Sequence[Credit]]
+"""Which credits an account has: those of its contracts and those that were issued to it."""
 
 
 def _instants(credits: Iterable[Credit]) -> list[int]:

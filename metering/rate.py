@@ -72,7 +72,7 @@ def timelines_of(accepted: Accepted, terms: Terms, as_of: int) -> dict[str, Time
 
 def bills_of(pieces: Sequence[tuple[str, Piece]], terms: AccountTerms, as_of: int) -> list[Bill]:
     """The bills of one account from its pieces."""
-    grants = credits_of(terms)
+    grants = terms.credits()
     sums = UsageSums(terms.calendar, credit_instants(grants))
     for instance, piece in pieces:
         sums.add(instance, piece)
@@ -82,14 +82,6 @@ def bills_of(pieces: Sequence[tuple[str, Piece]], terms: AccountTerms, as_of: in
 def credit_instants(grants: Iterable[Credit]) -> list[int]:
     """The instants at which any of the credits begins or ends."""
     return [instant for credit in grants for instant in (credit.since, credit.expires)]
-
-
-def credits_of(terms: AccountTerms) -> list[Credit]:
-    """The credits that an account's contracts grant; a later version's word on a grant replaces an earlier one's."""
-    found: dict[str, Credit] = {}
-    for contract in terms.contracts():
-        found.update((credit.id, credit) for credit in contract.credits)
-    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)

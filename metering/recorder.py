@@ -5,7 +5,7 @@ which is locked in order; whatever is not later than what the head has settled g
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from uuid import UUID
@@ -29,7 +29,7 @@ from metering.names import Names
 from metering.pieces import Piece, Rounding
 from metering.posting import Posted, Slice, slices_of
 from metering.proof import NO_PROOF
-from metering.replay import Late, Replay, Replayed, fold_from, pad
+from metering.replay import Late, Replay, Replayed, finish, fold_from, pad
 from metering.state import pack
 from metering.store import Db, Span
 from metering.terms_store import TermsStore
@@ -70,6 +70,14 @@ class Outcome:
         self.accepted += other.accepted
         self.duplicate += other.duplicate
         self.rejected += other.rejected
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """An instance that runs, but is proven only up to an instant (R9)."""
+
+    instance: str
+    until: int
 
 
 class BatchRefused(BillingError):
@@ -145,17 +153,17 @@ class Recorder:
             batch.replay(late)
             batch.write(Outcome(), [], BatchBeats(), [])
 
-    def accrue(self, until: int) -> int:
-        """Post what runs up to an instant, or to its latest proof (R9); returns how many instances were posted."""
+    def accrue(self, until_of: Callable[[str], int]) -> list["Unproven"]:
+        """Post what runs, up to an instant by account or to its latest proof (R9); returns what is not proven so far."""
         with self._db.transaction():
-            rows = self._db.execute(
-                "SELECT instance_id FROM head WHERE running AND posted < %s AND second <= %s", [until, until]
-            ).fetchall()
+            rows = self._db.execute("SELECT instance_id FROM head WHERE running").fetchall()
             heads = self._heads.lock(self._db, (row[0] for row in rows))
             batch = _Batch(self, "accrual", [])
-            batch.accrue(heads, until)
-            batch.write(Outcome(), [], BatchBeats(), [])
-            return len(heads)
+            reached = batch.accrue(heads, until_of)
+            if batch.changed:
+                batch.write(Outcome(), [], BatchBeats(), [])
+            subjects = self._names.subjects_of(reached)
+            return [Unproven(subjects[number], until) for number, until in sorted(reached.items())]
 
     # --- one batch -----------------------------------------------------------------------------------------------
 
@@ -402,19 +410,29 @@ class _Batch:
         writes.checkpoints += [(number, second, state) for second, state in result.checkpoints]
         writes.findings += [(number, finding) for finding in result.findings]
 
-    def accrue(self, heads: Mapping[int, Head], until: int) -> None:
-        """Post what runs up to an instant; the states stay where they are."""
-        from metering.replay import finish
-
+    def accrue(self, heads: Mapping[int, Head], until_of: Callable[[str], int]) -> dict[int, int]:
+        """Post what runs up to an instant by account; the states stay. Returns where proof ends before the instant."""
         beating = [(number, head.state.second) for number, head in heads.items() if head.beats]
         proofs = store.proofs_since(self._db, beating) if beating else {}
+        unproven = {}
         for number, head in heads.items():
+            until = until_of(head.state.account)
+            if head.settled >= until:
+                continue
             fold = fold_from(head.state, self.terms, NO_RULINGS, proofs.get(number, NO_PROOF), ())
             reached = finish(fold, until)
+            if reached < until:
+                unproven[number] = reached
             slices = slices_of(fold.pieces, self.terms, head.posted)
             if slices and reached > head.posted:
                 self._writes.appended += [(number, each) for each in slices]
                 self._writes.heads[number] = Head(head.version, reached, head.facts, head.beats, head.state)
+        return unproven
+
+    @property
+    def changed(self) -> bool:
+        """Whether there is anything to append."""
+        return bool(self._writes.appended or self._writes.reversed)
 
     # --- apply ---------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,14 @@
 Because names are identities and dates order them, the newest step is known without loading Alembic.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, text
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # every command asks for the newest step, and few need more
     from alembic.config import Config
+    from sqlalchemy import Connection, Engine
 
 FOLDER = Path(__file__).parent
 APPLICATION = "gpu_billing_app"
@@ -25,7 +26,7 @@ def head() -> str | None:
     return max((file.stem for file in (FOLDER / "versions").glob("[0-9]*.py")), default=None)
 
 
-def config(connection: Connection | None = None) -> "Config":
+def config(connection: Connection | None = None) -> Config:
     """Alembic's configuration for a connection that is open already."""
     from alembic.config import Config  # noqa: PLC0415  # no command but a migration waits for Alembic to load
 
@@ -39,23 +40,23 @@ def upgrade(engine: Engine) -> None:
     from alembic import command  # noqa: PLC0415  # likewise
 
     with engine.begin() as connection:
-        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ONE_AT_A_TIME})
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ONE_AT_A_TIME})")
         _make_role(connection)
         command.upgrade(config(connection), "head")
-        connection.execute(text(f"GRANT SELECT ON alembic_version TO {APPLICATION}"))
+        connection.exec_driver_sql(f"GRANT SELECT ON alembic_version TO {APPLICATION}")
 
 
 def _make_role(connection: Connection) -> None:
     """The application's role, which the steps grant rights to, and the right to work as it."""
-    ready = "SELECT pg_has_role(session_user, oid, 'MEMBER') FROM pg_roles WHERE rolname = :name"
-    member = connection.execute(text(ready), {"name": APPLICATION}).scalar()
-    may = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = session_user"
+    role = f"FROM pg_roles WHERE rolname = '{APPLICATION}'"
+    member = connection.exec_driver_sql(f"SELECT pg_has_role(session_user, oid, 'MEMBER') {role}").scalar()
     if member:
         return
-    if not connection.execute(text(may)).scalar():
+    may = "SELECT rolsuper OR rolcreaterole FROM pg_roles WHERE rolname = session_user"
+    if not connection.exec_driver_sql(may).scalar():
         raise MigrationRefused(
             f"an administrator has to run once: CREATE ROLE {APPLICATION}; GRANT {APPLICATION} TO <your role>"
         )
     if member is None:
-        connection.execute(text(f"CREATE ROLE {APPLICATION} NOLOGIN"))
-    connection.execute(text(f"GRANT {APPLICATION} TO SESSION_USER"))
+        connection.exec_driver_sql(f"CREATE ROLE {APPLICATION} NOLOGIN")
+    connection.exec_driver_sql(f"GRANT {APPLICATION} TO SESSION_USER")

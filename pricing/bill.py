@@ -11,7 +11,7 @@ from core.money import minor_digits
 from pricing.caps import Held, cap_factors
 from pricing.charges import Rates, charge_of, charges_by_rental, usage_lines
 from pricing.contract import Contract, Credit
-from pricing.credits import Paid, credit_uses, in_order, opening_balances, pay, payables
+from pricing.credits import Paid, credit_uses, in_order, opening_balances, pay, payables, reduce_balances
 from pricing.lines import Line, RoundedLine, finished_line, rounded_line
 from pricing.packs import PackTerms, PaidByMonth, PaidPacks, cash_shares, pack_line
 from pricing.quantities import Detail, Quantities, summed
@@ -86,6 +86,7 @@ def _month(state: _Account, usage: MonthUsage, terms: MonthTerms) -> _Month:
     days = calendar(contract.time_zone or terms.book.time_zone)
     # A grant recorded after a month was invoiced must not even move the windows of that month.
     usable = [credit for credit in state.credits if credit.first_month <= number]
+    reduce_balances(usable, number, state.balances, minor_digits(terms.book.currency))
     windows = credit_windows(usable, days.month_start(number), days.month_start(number + 1))
     long_term = contract.long_term
     return _Month(

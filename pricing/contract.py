@@ -55,6 +55,8 @@ class Credit:
     """A grant that pays for usage in ``[since, expires)`` on matching SKUs (R19); no patterns is everything.
 
     ``first_month`` is the earliest month that it may pay: months invoiced before it was recorded are closed to it.
+    ``reductions`` are (month, amount): what is taken off the balance at the first second of that month, as far as it
+    is there (a rebate voucher that turned out too large).
     """
 
     id: str
@@ -64,6 +66,7 @@ class Credit:
     expires: int
     skus: tuple[str, ...] = ()
     first_month: int = ALWAYS
+    reductions: tuple[tuple[int, Fraction], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

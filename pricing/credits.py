@@ -56,6 +56,13 @@ def opening_balances(credits: Iterable[Credit], digits: int) -> dict[str, int]:
     return balances
 
 
+def reduce_balances(credits: Iterable[Credit], month: int, balances: dict[str, int], digits: int) -> None:
+    """Take off what a month's reductions ask for, never more than is left."""
+    for credit in credits:
+        asked = sum((amount for when, amount in credit.reductions if when == month), Fraction(0))
+        balances[credit.id] -= min(balances[credit.id], (asked * 10**digits).__floor__())
+
+
 def in_order(credits: Iterable[Credit], balances: Mapping[str, int]) -> list[Credit]:
     """The total order in which credits pay, by their balances at the first second of the month."""
     return sorted(

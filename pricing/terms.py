@@ -6,12 +6,12 @@ versions recorded before its close, unless a later one was applied as a correcti
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from core.calendar import Calendar, calendar, month_of_day
 from pricing.book import ALWAYS, DEFAULT_XIDS, Plan, Price, PriceBook
-from pricing.contract import Contract
+from pricing.contract import Contract, Credit
 
 NEVER = 2**62
 """Later than every instant."""
@@ -104,6 +104,20 @@ class AccountTerms:
         """All versions of the account's contract, in order of recording."""
         every = (version.terms for version in self.terms.versions)
         return [each for each in every if isinstance(each, Contract) and each.account == self.name]
+
+    def credits(self) -> list[Credit]:
+        """The credits that the contracts grant, each as it was granted first: a grant never changes.
+
+        A grant that was recorded after months had been closed cannot pay in them, unless it came as a correction.
+        """
+        found: dict[str, Credit] = {}
+        for version in self.terms.versions:
+            if isinstance(version.terms, Contract) and version.terms.account == self.name:
+                closed = [month for month, pin in self.terms.pins.items() if pin < version.number]
+                first = max(closed) + 1 if closed and not version.correction else ALWAYS
+                for credit in version.terms.credits:
+                    found.setdefault(credit.id, replace(credit, first_month=first))
+        return list(found.values())
 
     def month(self, month: int) -> MonthTerms | None:
         """Contract and price book (by its tax, plans and SKUs at the month's start) of a month; None without a book."""

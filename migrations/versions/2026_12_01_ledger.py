@@ -1,8 +1,9 @@
 """The ledger: events and entries that only grow, and what can be made again from them."""
 
-from alembic import op
 import sqlalchemy as sa
+from alembic import op
 
+from migrations.rights import may_change, only_grows
 
 revision = "2026_12_01_ledger"
 down_revision = None
@@ -24,22 +25,6 @@ ONLY_GROW = (
     "terms_version",
 )
 CHANGE = ("usage_day", "head", "checkpoint", "proof_run", "birth", "override", "finding", "month_pin")
-
-
-def only_grows(*tables: str) -> None:
-    """Refuse UPDATE, DELETE and TRUNCATE for every role, the owner included, and give the application the rest."""
-    op.execute("""
-        CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN
-            RAISE EXCEPTION 'table % only grows: % is refused', TG_TABLE_NAME, TG_OP USING ERRCODE = 'P0001';
-        END $$
-    """)
-    for table in tables:
-        op.execute(f"""
-            CREATE TRIGGER {table}_only_grows BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}
-            FOR EACH STATEMENT EXECUTE FUNCTION refuse_change()
-        """)
-        op.execute(f"GRANT SELECT, INSERT ON {table} TO gpu_billing_app")
 
 
 def upgrade() -> None:
@@ -290,8 +275,7 @@ def upgrade() -> None:
     )
     only_grows(*ONLY_GROW)
     op.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO gpu_billing_app")
-    for table in CHANGE:
-        op.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO gpu_billing_app")
+    may_change(*CHANGE)
 
 
 def downgrade() -> None:

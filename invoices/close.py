@@ -1,0 +1,257 @@
+"""Closing a month: every account with something to bill gets one invoice, all in one transaction, or nothing happens.
+
+A failed read is never a zero bill: whatever cannot be read ends the close, and the ledger's sums must agree with the
+daily projection before any invoice is made.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from core.calendar import calendar as calendar_of
+from core.calendar import instant_of, month_name
+from core.errors import BillingError
+from invoices import store
+from invoices.compose import RULES_VERSION, Composed, canonical_bytes, compose, document
+from invoices.draft import Draft, draft
+from invoices.figures import Figures, invoiced_figures
+from invoices.grants import Grants
+from invoices.questions import Questions, as_json, open_questions
+from metering.names import Names
+from metering.recorder import Recorder, Unproven
+from metering.store import Db
+from metering.terms_store import TERMS_LOCK, load_terms
+from pricing.bill import Bill
+from pricing.terms import AccountTerms, Terms
+
+CLOSE_LOCK = 0x67625F63
+VOUCHER_MONTHS = 12
+"""A rebate voucher is valid for so many months from its issue (settled: Voucher)."""
+
+
+class CloseRefused(BillingError):
+    """A month cannot be closed now."""
+
+    def __init__(self, month: int, reason: str) -> None:
+        super().__init__(f"{month_name(month)} cannot be closed: {reason}")
+
+
+@dataclass(slots=True)
+class Closed:
+    """What a close did: invoices issued now, those that stood before, accounts held, instances without proof."""
+
+    month: int
+    issued: list[dict[str, Any]] = field(default_factory=list)
+    known: int = 0
+    held: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    accepted: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    unproven: list[Unproven] = field(default_factory=list)
+    skipped_months: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """The object of ``gpu-billing close --json``."""
+        return {
+            "month": month_name(self.month),
+            "issued": self.issued,
+            "known": self.known,
+            "held": [{"account": account, "questions": asked} for account, asked in sorted(self.held.items())],
+            "unproven": [
+                {"instance": each.instance, "proven_until": instant_of(each.until).isoformat()} for each in self.unproven
+            ],
+            "earlier_months_open": self.skipped_months,
+        }
+
+
+def close_month(recorder: Recorder, db: Db, names: Names, month: int, as_of: int, accept_open: bool) -> Closed:
+    """Close a month at an instant, for all accounts at once; ``db`` must be in autocommit mode.
+
+    Safe to run twice and concurrently: one transaction at a time issues, and what is issued is found by the next.
+    """
+    terms = load_terms(db)
+    _check(db, terms, month, as_of)
+    unproven = recorder.accrue(lambda account: terms.account(account).calendar.month_start(month + 1))
+    with db.transaction():
+        # The locks come before the snapshot: a close that waited must see what the one before it issued.
+        db.execute("SELECT pg_advisory_lock(%s)", [CLOSE_LOCK])
+    try:
+        with db.transaction():
+            db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            db.execute("SELECT pg_advisory_xact_lock(%s)", [TERMS_LOCK])
+            closing = _Closing(db, names, month, as_of, accept_open, unproven)
+            return closing.run()
+    finally:
+        db.execute("SELECT pg_advisory_unlock(%s)", [CLOSE_LOCK])
+
+
+def _check(db: Db, terms: Terms, month: int, as_of: int) -> None:
+    """Refuse a month that has not ended, and a ledger without data."""
+    accounts = [row[0] for row in db.execute("SELECT DISTINCT account FROM series")]
+    row = db.execute("SELECT count(*) FROM batch WHERE accepted > 0").fetchone()
+    if row is None or not row[0]:
+        raise CloseRefused(month, "no event was ever recorded")
+    for calendar in {terms.account(account).calendar for account in [*accounts, ""]}:
+        end = calendar.month_start(month + 1)
+        if as_of < end:
+            raise CloseRefused(month, f"it ends at {instant_of(end, calendar.zone).isoformat()}, after {instant_of(as_of, calendar.zone).isoformat()}")
+
+
+class _Closing:
+    """One close inside its transaction."""
+
+    def __init__(self, db: Db, names: Names, month: int, as_of: int, accept_open: bool, unproven: list[Unproven]) -> None:
+        self._db, self._names, self._month, self._as_of, self._accept = db, names, month, as_of, accept_open
+        self._result = Closed(month, unproven=unproven)
+
+    def run(self) -> Closed:
+        """Gather, compose every account's invoice, issue."""
+        db, month = self._db, self._month
+        first_time = self._pin()
+        self._terms = load_terms(db)
+        self._agree()
+        self._grants = Grants(db)
+        last = max([month, *self._terms.pins])
+        found = draft(db, self._names, self._terms, self._grants, self._as_of, until_month=last)
+        questions = open_questions(db, self._names, self._terms, month, found.usage.findings, self._as_of)
+        invoices = store.documents_by_account(db)
+        held_before = store.held_accounts(db, month)
+        accounts = sorted(found.bills.keys() | invoices.keys() | (questions.keys() - {""}) if first_time else held_before)
+        composed = self._compose(accounts, found, invoices, questions)
+        self._issue(composed, found)
+        return self._result
+
+    def _pin(self) -> bool:
+        """Pin the month's terms at its first close; returns whether this is the first."""
+        row = self._db.execute(
+            "INSERT INTO month_pin SELECT %s, coalesce(max(number), 0), %s FROM terms_version"
+            " ON CONFLICT DO NOTHING RETURNING month",
+            [self._month, self._as_of],
+        ).fetchone()
+        return row is not None
+
+    def _agree(self) -> None:
+        """The ledger and the daily projection must tell the same sums, else something has not been read or written."""
+        row = self._db.execute(
+            "SELECT (SELECT coalesce(sum(quantity), 0) FROM entry), (SELECT coalesce(sum(quantity), 0) FROM usage_day)"
+        ).fetchone()
+        if row is None or row[0] != row[1]:
+            raise CloseRefused(self._month, f"entries sum to {row and row[0]}, the daily projection to {row and row[1]}")
+
+    def _compose(
+        self, accounts: Sequence[str], found: Draft, invoices: Mapping[str, list[dict[str, Any]]], questions: Questions
+    ) -> list[Composed]:
+        holds = store.holds(self._db)
+        composed = []
+        for account in accounts:
+            documents = invoices.get(account, [])
+            if any(each["month"] == month_name(self._month) for each in documents):
+                self._result.known += 1
+                continue
+            closed = frozenset(month_name(month) for month in self._terms.pins) - holds.get(account, frozenset())
+            bills = {month_name(bill.month): bill for bill in found.bills.get(account, [])}
+            invoiced = invoiced_figures(documents)
+            carried = Decimal(documents[-1]["carried_forward"]["to_next"]) if documents else None
+            each = compose(
+                account, self._month, self._currency(account, bills), bills, invoiced, closed, carried or Decimal(0)
+            )
+            if self._held(account, each, questions.get(account, [])):
+                continue
+            if not each.empty:
+                composed.append(each)
+        return composed
+
+    def _held(self, account: str, composed: Composed, asked: list[dict[str, Any]]) -> bool:
+        """Whether open questions hold an account; accepted ones are recorded with its invoice."""
+        if not asked:
+            return False
+        if self._accept:
+            self._result.accepted[account] = asked
+            return False
+        self._result.held[account] = asked
+        self._db.execute(
+            "INSERT INTO close_hold VALUES (%s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            [self._month, account, self._as_of, as_json(asked)],
+        )
+        return True
+
+    def _currency(self, account: str, bills: Mapping[str, Bill]) -> str:
+        if bills:
+            return next(iter(bills.values())).currency
+        terms = self._terms.account(account).month(self._month)
+        return terms.book.currency if terms else "CNY"
+
+    # --- issue ---------------------------------------------------------------------------------------------------
+
+    def _issue(self, composed: Sequence[Composed], found: Draft) -> None:
+        if not composed:
+            return
+        pins = self._pins()
+        numbering = store.Numbering(self._db, instant_of(self._as_of, calendar_of("Asia/Shanghai").zone).year)
+        for each in composed:
+            own = self._terms.account(each.account)
+            accepted = self._result.accepted.get(each.account, [])
+            made = document(each, numbering.next(), self._as_of, own.calendar, {**pins, "accepted_open": accepted})
+            row = numbering.store(made, canonical_bytes(made), self._month, self._as_of, pins["terms"])
+            self._settle_vouchers(each, made["number"], row, own, found.bills.get(each.account, []))
+            self._result.issued.append({"status": "issued", **made})
+        numbering.close()
+
+    def _pins(self) -> dict[str, Any]:
+        """What every invoice of this close saw."""
+        counts = self._db.execute(
+            "SELECT coalesce(sum(received), 0)::bigint, coalesce(sum(accepted), 0)::bigint,"
+            " coalesce(sum(duplicate), 0)::bigint, coalesce(sum(rejected), 0)::bigint FROM batch"
+        ).fetchone()
+        assert counts is not None
+        return {
+            "as_of": self._as_of,
+            "rules": RULES_VERSION,
+            "terms": self._terms.pins[self._month],
+            "chains": store.chain_heads(self._db),
+            "events": dict(zip(("received", "accepted", "duplicate", "rejected"), counts, strict=True)),
+            "instances_unproven": len(self._result.unproven),
+        }
+
+    def _settle_vouchers(self, composed: Composed, number: str, row: int, own: AccountTerms, bills: Sequence[Bill]) -> None:
+        """Vouchers earned become grants; those that an earlier month earned too much of are reduced (R21)."""
+        earned = {(v.instance, v.rental, self._month): v.amount for v in (composed.bill.vouchers if composed.bill else ())}
+        for correction in composed.corrections:
+            when = _month_of(correction)
+            earned.update({(*key, when): amount for key, amount in correction.change.vouchers.items()})
+        for (instance, rental, when), amount in sorted(earned.items()):
+            if amount > 0:
+                self._grant(f"{number}/{instance}/{rental}/{month_name(when)}", composed.account, own, amount, when, row,
+                            instance, rental)  # fmt: skip
+            else:
+                self._reduce(composed.account, instance, rental, when, -amount, row, bills)
+
+    def _grant(
+        self, id_: str, account: str, own: AccountTerms, amount: Decimal, when: int, row: int, instance: str, rental: int
+    ) -> None:
+        since = own.calendar.month_start(when + 1)
+        expires = own.calendar.month_anniversary(self._as_of, VOUCHER_MONTHS)
+        self._db.execute(
+            "INSERT INTO credit_grant VALUES (%s, %s, 'rebate', %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            [id_, account, str(amount), since, max(expires, since + 1), [], self._month + 1, row, instance, rental, when],
+        )
+
+    def _reduce(
+        self, account: str, instance: str, rental: int, when: int, excess: Decimal, row: int, bills: Sequence[Bill]
+    ) -> None:
+        """Take back what is unspent of a voucher that turned out too large; the rest is written off, and shown."""
+        left = {use.id: use.left for use in (bills[-1].credits if bills else ())}
+        for grant in self._grants.of_rental.get((account, instance, rental, when), []):
+            amount = min(excess, left.get(grant, Decimal(0)))
+            if amount > 0:
+                self._db.execute(
+                    "INSERT INTO grant_reduction VALUES (%s, %s, %s, %s)", [grant, self._month + 1, str(amount), row]
+                )
+                excess -= amount
+
+
+def _month_of(correction: Any) -> int:
+    year, month = correction.month.split("-")
+    return int(year) * 12 + int(month) - 1
+
+
