@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cli import database, rate
+from cli import close, database, demo, rate
 from core.errors import BillingError
 
 FAILED = 2
@@ -24,6 +24,10 @@ app = typer.Typer(
 )
 app.add_typer(database.app, name="database")
 app.command()(rate.rate)
+app.command()(close.close)
+app.command()(close.invoices)
+app.command()(close.verify)
+app.command()(demo.demo)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ Instants are whole seconds since 1970 in UTC, a day is its number since 1970-01-
 ``year * 12 + month - 1``. Intervals are half-open.
 """
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -27,10 +28,10 @@ def instant_of(second: int, zone: ZoneInfo | None = None) -> datetime:
 
 def month_number(text: str) -> int:
     """``2026-03`` as a month number."""
-    year, month = text.split("-")
-    if len(year) != 4 or len(month) != 2 or not 1 <= int(month) <= 12:
-        raise ValueError(f"{text!r} is not a month like 2026-03")
-    return int(year) * 12 + int(month) - 1
+    match = re.fullmatch(r"(20\d\d)-(0[1-9]|1[0-2])", text, re.ASCII)
+    if match is None:
+        raise ValueError(f"{text!r} is not a month like 2026-03, from 2000-01 to 2099-12")
+    return int(match[1]) * 12 + int(match[2]) - 1
 
 
 def month_name(month: int) -> str:

@@ -46,13 +46,22 @@ def connect(url: str, *, as_owner: bool = False) -> psycopg.Connection[TupleRow]
         connection = psycopg.connect(
             url, autocommit=True, connect_timeout=CONNECT_SECONDS, application_name="gpu-billing"
         )
+        try:
+            _begin_session(connection, as_owner=as_owner)
+        except BaseException:
+            connection.close()
+            raise
     except psycopg.Error as error:
         raise DatabaseUnavailable(" ".join(str(error).split())) from error
+    return connection
+
+
+def _begin_session(connection: psycopg.Connection[TupleRow], *, as_owner: bool) -> None:
+    """Outside of a transaction, whose end would take the settings back."""
     connection.execute(SESSION)
     if not as_owner:
         connection.execute(WORK_AS, [APPLICATION])
     connection.autocommit = False
-    return connection
 
 
 def engine(url: str, *, as_owner: bool = False) -> Engine:

@@ -38,7 +38,7 @@ def to_minor(amount: Decimal, digits: int) -> int:
     units = Fraction(amount) * 10**digits
     if units.denominator != 1:
         raise ValueError(f"{amount} is not rounded to {digits} digits")
-    return units.numerator
+    return int(units)
 
 
 def split_largest_remainder(total: int, weights: Sequence[Fraction | int]) -> list[int]:

@@ -4,17 +4,18 @@ A failed read is never a zero bill: whatever cannot be read ends the close, and 
 daily projection before any invoice is made.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from core.calendar import calendar as calendar_of
-from core.calendar import instant_of, month_name
+from core.calendar import instant_of, month_name, month_number, month_of_day
 from core.errors import BillingError
 from invoices import store
-from invoices.compose import RULES_VERSION, Composed, canonical_bytes, compose, document
+from invoices.compose import RULES_VERSION, Composed, canonical_bytes, compose, document, nothing
 from invoices.draft import Draft, draft
 from invoices.figures import Figures, invoiced_figures
 from invoices.grants import Grants
@@ -112,11 +113,15 @@ class _Closing:
         self._agree()
         self._grants = Grants(db)
         last = max([month, *self._terms.pins])
+        self._note_earlier_months()
         found = draft(db, self._names, self._terms, self._grants, self._as_of, until_month=last)
         questions = open_questions(db, self._names, self._terms, month, found.usage.findings, self._as_of)
         invoices = store.documents_by_account(db)
         held_before = store.held_accounts(db, month)
+        self._result.known = sum(name == month_name(month) for name in _months_of(invoices))
         accounts = sorted(found.bills.keys() | invoices.keys() | (questions.keys() - {""}) if first_time else held_before)
+        if questions.get("") and not self._accept:
+            self._result.held[""] = questions[""]
         composed = self._compose(accounts, found, invoices, questions)
         self._issue(composed, found)
         return self._result
@@ -129,6 +134,13 @@ class _Closing:
             [self._month, self._as_of],
         ).fetchone()
         return row is not None
+
+    def _note_earlier_months(self) -> None:
+        """Earlier months with usage that nobody has closed are told: their bills are still open."""
+        rows = self._db.execute("SELECT DISTINCT day FROM usage_day").fetchall()
+        used = {month_of_day(day) for (day,) in rows}
+        earlier = sorted(used - self._terms.pins.keys())
+        self._result.skipped_months = [month_name(month) for month in earlier if month < self._month]
 
     def _agree(self) -> None:
         """The ledger and the daily projection must tell the same sums, else something has not been read or written."""
@@ -146,15 +158,13 @@ class _Closing:
         for account in accounts:
             documents = invoices.get(account, [])
             if any(each["month"] == month_name(self._month) for each in documents):
-                self._result.known += 1
                 continue
             closed = frozenset(month_name(month) for month in self._terms.pins) - holds.get(account, frozenset())
             bills = {month_name(bill.month): bill for bill in found.bills.get(account, [])}
             invoiced = invoiced_figures(documents)
-            carried = Decimal(documents[-1]["carried_forward"]["to_next"]) if documents else None
-            each = compose(
-                account, self._month, self._currency(account, bills), bills, invoiced, closed, carried or Decimal(0)
-            )
+            currency = self._currency(account, bills)
+            carried = Decimal(documents[-1]["carried_forward"]["to_next"]) if documents else nothing(currency)
+            each = compose(account, self._month, currency, bills, invoiced, closed, carried)
             if self._held(account, each, questions.get(account, [])):
                 continue
             if not each.empty:
@@ -217,7 +227,7 @@ class _Closing:
         """Vouchers earned become grants; those that an earlier month earned too much of are reduced (R21)."""
         earned = {(v.instance, v.rental, self._month): v.amount for v in (composed.bill.vouchers if composed.bill else ())}
         for correction in composed.corrections:
-            when = _month_of(correction)
+            when = month_number(correction.month)
             earned.update({(*key, when): amount for key, amount in correction.change.vouchers.items()})
         for (instance, rental, when), amount in sorted(earned.items()):
             if amount > 0:
@@ -240,9 +250,12 @@ class _Closing:
         self, account: str, instance: str, rental: int, when: int, excess: Decimal, row: int, bills: Sequence[Bill]
     ) -> None:
         """Take back what is unspent of a voucher that turned out too large; the rest is written off, and shown."""
-        left = {use.id: use.left for use in (bills[-1].credits if bills else ())}
+        spent: dict[str, Decimal] = defaultdict(Decimal)
+        for bill in bills:
+            for use in bill.credits:
+                spent[use.id] += use.applied
         for grant in self._grants.of_rental.get((account, instance, rental, when), []):
-            amount = min(excess, left.get(grant, Decimal(0)))
+            amount = min(excess, self._grants.unreduced(account, grant) - spent[grant])
             if amount > 0:
                 self._db.execute(
                     "INSERT INTO grant_reduction VALUES (%s, %s, %s, %s)", [grant, self._month + 1, str(amount), row]
@@ -250,8 +263,7 @@ class _Closing:
                 excess -= amount
 
 
-def _month_of(correction: Any) -> int:
-    year, month = correction.month.split("-")
-    return int(year) * 12 + int(month) - 1
+def _months_of(invoices: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
+    return (each["month"] for documents in invoices.values() for each in documents)
 
 

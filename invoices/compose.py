@@ -19,6 +19,11 @@ RULES_VERSION = 1
 """Which reading of the rules an invoice was computed by."""
 
 
+def nothing(currency: str) -> Decimal:
+    """Zero with the digits of a currency."""
+    return from_minor(0, minor_digits(currency))
+
+
 @dataclass(frozen=True, slots=True)
 class Correction:
     """An earlier month of the account: its name, and what it has more now than was invoiced."""
@@ -40,7 +45,7 @@ class Composed:
     totals: dict[str, Decimal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        zero = from_minor(0, minor_digits(self.currency))
+        zero = nothing(self.currency)
         own = self.bill.totals if self.bill else None
         sums = {name: getattr(own, name) if own else zero for name in Totals.__slots__}
         for correction in self.corrections:
@@ -69,7 +74,7 @@ class Composed:
     @property
     def payable(self) -> Decimal:
         """What is to be paid, never negative."""
-        return max(self.balance, self.balance * 0)
+        return max(self.balance, nothing(self.currency))
 
 
 def compose(
@@ -91,7 +96,6 @@ def compose(
 
 def document(composed: Composed, number: str, issued_at: int, calendar: Calendar, pins: Mapping[str, Any]) -> dict[str, Any]:
     """The invoice as others read it (``gpu-billing invoices``)."""
-    digits = minor_digits(composed.currency)
     bill = composed.bill.to_json() if composed.bill else {}
     lines = bill.get("lines", [])
     for told, line in zip(lines, composed.bill.lines if composed.bill else (), strict=True):
@@ -99,7 +103,7 @@ def document(composed: Composed, number: str, issued_at: int, calendar: Calendar
     vouchers = bill.get("vouchers", [])
     for told, voucher in zip(vouchers, composed.bill.vouchers if composed.bill else (), strict=True):
         told["rental_second"] = voucher.rental
-    carried_on = min(composed.balance, from_minor(0, digits))
+    carried_on = min(composed.balance, nothing(composed.currency))
     return {
         "number": number,
         "account": composed.account,

@@ -1,6 +1,7 @@
 """Credits that an account may use: those of its contracts, and those that invoices issued (R19, R21)."""
 
 from collections import defaultdict
+from decimal import Decimal
 from fractions import Fraction
 
 from metering.store import Db
@@ -31,3 +32,9 @@ class Grants:
     def __call__(self, terms: AccountTerms) -> list[Credit]:
         """The credits of one account."""
         return [*terms.credits(), *self._issued.get(terms.name, [])]
+
+    def unreduced(self, account: str, grant: str) -> Decimal:
+        """A grant's amount without what has been taken off it."""
+        credit = next(credit for credit in self._issued[account] if credit.id == grant)
+        exact = credit.amount - sum((amount for _, amount in credit.reductions), Fraction(0))
+        return Decimal(exact.numerator) / Decimal(exact.denominator)

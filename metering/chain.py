@@ -2,8 +2,8 @@
 
 Canonical form, version 1: SHA-256 over the previous digest (32 zero bytes at first) and these lines, each ended by a
 line feed: ``1|door|number|received|accepted|duplicate|rejected|heartbeats``; for each event by number
-``event|number|identity in hex|length of its bytes|bytes``; for each entry by number what ``entry_line`` writes; for
-each thing refused ``refused|reason|SHA-256 in hex`` in order of arrival; ``beats|SHA-256 in hex`` of the heartbeats.
+``event|number|identity in hex|length of its bytes|bytes``; for each entry by number what ``entry_line`` writes;
+``refused|SHA-256 in hex`` over what was refused (``refusals_digest``); ``beats|SHA-256 in hex`` over the heartbeats.
 """
 
 from collections.abc import Iterable
@@ -33,9 +33,9 @@ class BatchDigest:
         """An entry, as ``entry_line`` writes it."""
         self._hash.update(line.encode())
 
-    def refused(self, reason: str, digest: bytes) -> None:
-        """A reject or a conflict."""
-        self._hash.update(f"refused|{reason}|{digest.hex()}\n".encode())
+    def refused(self, digest: bytes) -> None:
+        """All rejects and conflicts of the batch."""
+        self._hash.update(f"refused|{digest.hex()}\n".encode())
 
     def beats(self, digest: bytes) -> None:
         """The heartbeats of the batch."""
@@ -44,6 +44,11 @@ class BatchDigest:
     def digest(self) -> bytes:
         """The chain's new head."""
         return self._hash.digest()
+
+
+def refusals_digest(refusals: Iterable[tuple[str, bytes]]) -> bytes:
+    """SHA-256 over ``reason|SHA-256 of the bytes in hex``, a line each, conflicts first, else in order of arrival."""
+    return sha256("".join(f"{reason}|{digest.hex()}\n" for reason, digest in refusals).encode()).digest()
 
 
 def entry_line(id: int, subject: str, day: int, piece: Piece, reverses: int | None) -> str:

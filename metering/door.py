@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from hashlib import sha256
 
 from metering.events import HEARTBEAT, MAX_EVENT_BYTES, Fact, Unreadable, body_digest, read_event, same_body
 from metering.history import Beats, Identity
@@ -36,6 +37,8 @@ def readable(line: Line) -> Fact:
     """The fact in a line; raises ``Unreadable``."""
     if line.length > MAX_EVENT_BYTES:
         raise Unreadable("malformed", f"a line of {line.length} bytes; at most {MAX_EVENT_BYTES} are read")
+    if line.raw.startswith(b"["):
+        raise Unreadable("malformed", "event: an array; a file has one event, a JSON object, on each line")
     return read_event(line.raw)
 
 
@@ -50,8 +53,9 @@ def accept(lines: Iterable[Line]) -> Accepted:
             fact = readable(line)
         except Unreadable as fault:
             result.rejected += 1
-            if line.raw not in kept:
-                kept.add(line.raw)
+            digest = sha256(line.raw).digest()
+            if digest not in kept:
+                kept.add(digest)
                 result.rejects.append(Reject(f"line {line.number}", fault.reason, fault.detail, fault.id))
             continue
         fact.seq = result.received

@@ -6,8 +6,8 @@ Times are cut down to whole seconds here (R1); from then on an instant is an int
 import json
 import re
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
-from hashlib import blake2b
+from decimal import Decimal, InvalidOperation
+from hashlib import blake2b, sha256
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -19,6 +19,9 @@ MAX_EVENT_BYTES: Final = 1 << 20
 """A longer line or message is refused unread."""
 
 MAX_CARDS: Final = 100_000
+
+MAX_NESTING: Final = 64
+"""Deeper JSON is refused: whether it can be read must not depend on who reads it, and how far down the stack."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=256)]
 Text = Annotated[str, Meta(max_length=256)]
@@ -198,12 +201,15 @@ class Unreadable(Exception):
     """An event that cannot be read: ``reason`` is ``malformed`` or ``unknown_type``, ``detail`` names the field."""
 
     def __init__(self, reason: Literal["malformed", "unknown_type"], detail: str, id: str | None = None) -> None:
-        self.reason, self.detail, self.id = reason, detail, id
+        self.reason, self.detail = reason, detail
+        self.id = None if id is None else _CONTROL.sub("\ufffd", id)
         super().__init__(f"{reason}: {detail}")
 
 
 _envelope = msgspec.json.Decoder(Envelope)
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_BRACKET = re.compile(rb"[][{}]")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d)(?:\.\d{1,30})?([Zz]|[+-]\d\d:\d\d)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
@@ -213,10 +219,9 @@ def read_event(raw: bytes) -> Fact:
     """The fact in one event's bytes; raises ``Unreadable``."""
     if len(raw) > MAX_EVENT_BYTES:
         raise Unreadable("malformed", f"an event of {len(raw)} bytes; at most {MAX_EVENT_BYTES} are read")
+    _check_text(raw)
     try:
         event = _envelope.decode(raw)
-    except RecursionError:
-        raise Unreadable("malformed", "nested too deeply", _id_in(raw)) from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise Unreadable("malformed", _told(str(error), "event", ""), _id_in(raw)) from None
     known = _KINDS.get(event.type)
@@ -226,8 +231,6 @@ def read_event(raw: bytes) -> Fact:
     try:
         second = read_second(event.time)
         data = decoder.decode(event.data)
-    except RecursionError:
-        raise Unreadable("malformed", "data: nested too deeply", event.id) from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise Unreadable("malformed", _told(str(error), "data", "data."), event.id) from None
     except ValueError as error:
@@ -240,6 +243,26 @@ def read_event(raw: bytes) -> Fact:
     ):
         raise Unreadable("malformed", "data: control characters are refused", event.id)
     return fact
+
+
+def _check_text(raw: bytes) -> None:
+    """What the decoder skips in fields that it does not know must be sound too: others read the raw event."""
+    if not raw.isascii():
+        try:
+            raw.decode()
+        except UnicodeDecodeError as error:
+            raise Unreadable("malformed", f"event: not UTF-8 (byte {error.start})", _id_in(raw)) from None
+    if raw.count(b"[") + raw.count(b"{") > MAX_NESTING and _nests_deeper(raw, MAX_NESTING):
+        raise Unreadable("malformed", f"event: nested more than {MAX_NESTING} deep", _id_in(raw))
+
+
+def _nests_deeper(raw: bytes, most: int) -> bool:
+    depth = 0
+    for sign in _BRACKET.findall(_STRING.sub(b"", raw)):
+        depth += 1 if sign in b"[{" else -1
+        if depth > most:
+            return True
+    return False
 
 
 def read_second(text: str) -> int:
@@ -268,7 +291,7 @@ def identity(source: str, id: str) -> bytes:
 
 def body(raw: bytes) -> dict[str, Any]:
     """What two events of one identity are compared by: type, subject, time as written, and data as JSON values."""
-    event = json.loads(raw, parse_int=Decimal, parse_float=Decimal)
+    event = json.loads(raw, parse_int=_exact, parse_float=_exact)
     return {"type": event["type"], "subject": event["subject"], "time": event["time"], "data": event.get("data", {})}
 
 
@@ -279,14 +302,29 @@ def same_body(one: bytes, other: bytes) -> bool:
 
 def body_digest(raw: bytes) -> str:
     """The SHA-256 of an event's body in canonical form, by which a decision names the body that stands."""
-    from hashlib import sha256
-
     text = json.dumps(body(raw), sort_keys=True, ensure_ascii=True, separators=(",", ":"), default=_number)
     return sha256(text.encode()).hexdigest()
 
 
+def _exact(text: str) -> Decimal | tuple[str, str]:
+    """A number as it is meant; one whose exponent nobody can count with is only as it is written."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return ("number", text.lower())
+
+
 def _number(value: Any) -> str:
-    return f"{value.normalize():f}" if isinstance(value, Decimal) else str(value)
+    """A number in the one way of writing that a digest uses: all its digits, and no exponent where it is short."""
+    sign, digits, exponent = value.as_tuple()
+    text = "".join(map(str, digits))
+    short = text.rstrip("0")
+    exponent += len(text) - len(short)
+    if not short:
+        return "0"
+    if abs(exponent) > 100:
+        return f"{'-' * sign}{short}E{exponent}"
+    return f"{Decimal((sign, tuple(map(int, short)), exponent)):f}"
 
 
 def _plain(value: Any) -> Any:
@@ -302,7 +340,7 @@ def _told(message: str, whole: str, prefix: str) -> str:
     """Msgspec's message with the field in front: ``data.cards: expected `int` >= 0``."""
     what, _, path = message.partition(" - at `$")
     field = f"{prefix}{path.rstrip('`').lstrip('.')}" if path else whole
-    return f"{field}: {what[:1].lower()}{what[1:]}"
+    return f"{field}: {what if what.startswith('JSON') else what[:1].lower() + what[1:]}"
 
 
 def _short(text: str) -> str:

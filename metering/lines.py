@@ -1,13 +1,23 @@
 """Lines of a file of events, in bounded memory whatever the file holds."""
 
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from core.errors import InputUnusable
 from metering.events import MAX_EVENT_BYTES
 
-GZIP = b"\x1f\x8b"
-BOM = b"\xef\xbb\xbf"
+BOM: Final = b"\xef\xbb\xbf"
+PACKED: Final = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PK\x03\x04": "zip",
+}
+"""How a compressed file begins, and what made it."""
+
+WIDE: Final = (b"\xff\xfe", b"\xfe\xff", b"{\x00", b"\x00{")
+"""How a file of UTF-16 or UTF-32 begins, with or without its mark."""
 
 
 class Line(NamedTuple):
@@ -19,24 +29,30 @@ class Line(NamedTuple):
 
 
 def read_lines(stream: BinaryIO, name: str) -> Iterator[Line]:
-    """The lines that hold anything; raises ``InputUnusable`` for a file that is empty, compressed or not text."""
+    """The lines that hold anything; raises ``InputUnusable`` for a file that is empty, compressed or not text.
+
+    A byte order mark is no part of a line, wherever files were joined.
+    """
     number = 0
-    while first := stream.readline(MAX_EVENT_BYTES + 1):
+    while part := stream.readline(MAX_EVENT_BYTES + 1):
         number += 1
-        raw, length = first, len(first)
-        while not first.endswith(b"\n") and (first := stream.readline(MAX_EVENT_BYTES)):
-            length += len(first)
+        raw, length = part, len(part)
+        while not part.endswith(b"\n") and (part := stream.readline(MAX_EVENT_BYTES)):
+            length += len(part)
         if number == 1:
             _check_start(raw, name)
-            raw, length = raw.removeprefix(BOM), length - len(BOM) * raw.startswith(BOM)
-        if text := raw.strip():
-            yield Line(number, text, length if length > MAX_EVENT_BYTES else len(text))
+        text = raw.removeprefix(BOM).strip()
+        if length > MAX_EVENT_BYTES:
+            yield Line(number, text, length)
+        elif text:
+            yield Line(number, text, len(text))
     if not number:
         raise InputUnusable(name, "the file is empty")
 
 
 def _check_start(raw: bytes, name: str) -> None:
-    if raw.startswith(GZIP):
-        raise InputUnusable(name, "the file is compressed with gzip; unpack it first")
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise InputUnusable(name, "the file is UTF-16; events are UTF-8")
+    for start, maker in PACKED.items():
+        if raw.startswith(start):
+            raise InputUnusable(name, f"the file is compressed with {maker}; unpack it first")
+    if raw.startswith(WIDE):
+        raise InputUnusable(name, "the file is UTF-16 or UTF-32; events are UTF-8")

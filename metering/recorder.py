@@ -18,7 +18,7 @@ from core.errors import BillingError
 from metering import cards, store
 from metering.beats import BatchBeats, store_beats
 from metering.chain import START as CHAIN_START
-from metering.chain import BatchDigest, entry_line
+from metering.chain import BatchDigest, entry_line, refusals_digest
 from metering.decisions import restate
 from metering.door import readable
 from metering.events import HEARTBEAT, RESOLVED, RETRACTED, Fact, Unreadable, body_digest, same_body
@@ -32,7 +32,7 @@ from metering.proof import NO_PROOF
 from metering.replay import Late, Replay, Replayed, finish, fold_from, pad
 from metering.state import pack
 from metering.store import Db, Span
-from metering.terms_store import TermsStore
+from metering.terms_store import RATING_LOCK, TermsStore
 from metering.ticks import ticks
 from metering.timeline import Finding
 from pricing.terms import Terms
@@ -119,6 +119,11 @@ class Recorder:
         self._terms = TermsStore()
         self._doors: dict[str, int] = {}
 
+    @property
+    def connection(self) -> Db:
+        """The connection that batches are recorded on; in no transaction between them."""
+        return self._db
+
     def close(self) -> None:
         """Let the connections go."""
         self._db.close()
@@ -142,23 +147,31 @@ class Recorder:
         raise AssertionError("unreachable")
 
     def rerate(self, instances: Iterable[int], since: Mapping[int, int] | int) -> None:
-        """Rate instances again from an instant on, after terms have changed."""
-        with self._db.transaction():
-            batch = _Batch(self, "terms", [])
-            heads = self._heads.lock(self._db, instances)
-            late = {
-                number: Late(head, since if isinstance(since, int) else since[number], store_last(head), forced=True)
-                for number, head in heads.items() if head.state.second >= 0 or head.beats
-            }  # fmt: skip
-            batch.replay(late)
-            batch.write(Outcome(), [], BatchBeats(), [])
+        """Rate instances again from an instant on, after terms have changed; they no longer wait for it then."""
+        try:
+            with self._db.transaction():
+                self._rerate(list(instances), since)
+        except BaseException:
+            self._heads.forget()
+            raise
+
+    def _rerate(self, instances: Sequence[int], since: Mapping[int, int] | int) -> None:
+        batch = _Batch(self, "terms", [])
+        heads = self._heads.lock(self._db, instances)
+        late = {
+            number: Late(head, since if isinstance(since, int) else since[number], store_last(head), forced=True)
+            for number, head in heads.items() if head.state.second >= 0 or head.beats
+        }  # fmt: skip
+        batch.replay(late)
+        batch.write(Outcome(), [], BatchBeats(), [])
+        self._db.execute("DELETE FROM rerating WHERE instance_id = ANY(%s)", [instances])
 
     def accrue(self, until_of: Callable[[str], int]) -> list["Unproven"]:
         """Post what runs, up to an instant by account or to its latest proof (R9); returns what is not proven so far."""
         with self._db.transaction():
+            batch = _Batch(self, "accrual", [])
             rows = self._db.execute("SELECT instance_id FROM head WHERE running").fetchall()
             heads = self._heads.lock(self._db, (row[0] for row in rows))
-            batch = _Batch(self, "accrual", [])
             reached = batch.accrue(heads, until_of)
             if batch.changed:
                 batch.write(Outcome(), [], BatchBeats(), [])
@@ -201,10 +214,14 @@ class _Batch:
     def __init__(self, recorder: Recorder, door: str, lines: Sequence[Line]) -> None:
         self._db, self._names = recorder._db, recorder._names  # noqa: SLF001  # one module, one class in two parts
         self._door, self._lines = door, lines
+        self._door_id = self._find_door(recorder._doors)  # noqa: SLF001
+        # The locks come before the terms: new terms are recorded while no batch is under way with older ones.
+        self._db.execute(
+            "SELECT pg_advisory_xact_lock(%s, %s), pg_advisory_xact_lock_shared(%s)",
+            [DOOR_LOCK, self._door_id, RATING_LOCK],
+        )
         self.terms: Terms = recorder._terms.load(self._db)  # noqa: SLF001
         self._join_s = recorder._terms.shortest_timeout()  # noqa: SLF001
-        self._door_id = self._find_door(recorder._doors)  # noqa: SLF001
-        self._db.execute("SELECT pg_advisory_xact_lock(%s, %s)", [DOOR_LOCK, self._door_id])
         last = self._db.execute(
             "SELECT number, digest FROM batch WHERE door_id = %s ORDER BY number DESC LIMIT 1", [self._door_id]
         ).fetchone()
@@ -452,15 +469,15 @@ class _Batch:
         if writes.heads:
             save_heads(self._db, writes.heads, self.id)
         self._write_rejects(unreadable)
-        for reason, digest in self._refused:
-            self._digest.refused(reason, digest)
+        refused = refusals_digest(self._refused)
+        self._digest.refused(refused)
         self._digest.beats(beats.digest())
         self._db.execute(
             "INSERT INTO batch (id, door_id, number, received, accepted, duplicate, rejected, heartbeats, first_entry,"
-            " last_entry, beats, digest) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            " last_entry, refused, beats, digest) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
             [
                 self.id, self._door_id, self._number, *counts, entries[0] if entries else 0,
-                entries[-1] + 1 if entries else 0, beats.digest(), self._digest.digest(),
+                entries[-1] + 1 if entries else 0, refused, beats.digest(), self._digest.digest(),
             ],
         )  # fmt: skip
 

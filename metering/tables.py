@@ -1,8 +1,8 @@
 """The tables of the ledger. Seconds are whole seconds since 1970 in UTC, days are days since 1970 of the account's zone.
 
 ``event``, ``entry``, ``batch``, ``reject``, ``conflict`` and ``terms_version`` only ever grow; the database refuses
-anything else. ``head``, ``checkpoint``, ``proof_run``, ``birth``, ``override``, ``finding`` and ``usage_day`` can all
-be made again from them. Whatever is unique is unique within an instance or a door, so that the tables can be spread.
+anything else. ``head``, ``checkpoint``, ``proof_run``, ``birth``, ``override``, ``finding``, ``rerating`` and ``usage_day``
+can all be made again from them. Whatever is unique is unique within an instance or a door, so that the tables can be spread.
 """
 
 from sqlalchemy import (
@@ -52,6 +52,7 @@ batch = Table(
     Column("heartbeats", Integer, nullable=False, comment="of the accepted ones"),
     Column("first_entry", BigInteger, nullable=False, comment="the entries of the batch are [first, last)"),
     Column("last_entry", BigInteger, nullable=False),
+    Column("refused", LargeBinary, nullable=False, comment="SHA-256 over its rejects and conflicts"),
     Column("beats", LargeBinary, nullable=False, comment="SHA-256 of the heartbeats"),
     Column("digest", LargeBinary, nullable=False, comment="chain hash over the previous one and all that it added"),
     UniqueConstraint("door_id", "number", name="batch_door_id_number_key"),
@@ -228,6 +229,13 @@ finding = Table(
     Column("detail", Text, nullable=False),
     Index("finding_instance_second_idx", "instance_id", "second"),
     comment="What a person should see about accepted events; they come and go as facts arrive.",
+)  # fmt: skip
+
+rerating = Table(
+    "rerating", metadata,
+    Column("instance_id", Integer, primary_key=True, autoincrement=False),
+    Column("since", BigInteger, nullable=False),
+    comment="Instances that new terms touch and that wait for being rated again from an instant on.",
 )  # fmt: skip
 
 terms_version = Table(

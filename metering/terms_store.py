@@ -1,6 +1,6 @@
 """Versions of terms in the database: recorded for ever, read again only when one was added."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
@@ -14,6 +14,8 @@ from pricing.terms import Terms, Version
 
 DEFAULT_TIMEOUT_S = 180
 TERMS_LOCK = 0x67625F74
+RATING_LOCK = 0x67625F72
+"""Batches share it; who records new terms holds it alone, so that no batch rates by terms that are older."""
 
 
 class TermsStore:
@@ -36,9 +38,9 @@ class TermsStore:
         return self._terms
 
     def shortest_timeout(self) -> int:
-        """The shortest heartbeat time-out of all versions, in seconds."""
+        """The shortest heartbeat time-out of all versions, in seconds; the default is always among them."""
         books = (version.terms for version in self._terms.versions)
-        return min((b.heartbeat_timeout_s for b in books if isinstance(b, PriceBook)), default=DEFAULT_TIMEOUT_S)
+        return min([DEFAULT_TIMEOUT_S, *(b.heartbeat_timeout_s for b in books if isinstance(b, PriceBook))])
 
 
 def load_terms(db: Connection[Any]) -> Terms:
@@ -59,26 +61,46 @@ class Applied:
     terms: PriceBook | Contract
 
 
+def name_of(terms: PriceBook | Contract) -> tuple[str, str]:
+    """What versions of one thing have in common: its kind and name."""
+    return ("price_book", terms.id) if isinstance(terms, PriceBook) else ("contract", terms.account)
+
+
 def store_terms(db: Connection[Any], found: Sequence[PriceBook | Contract], correction: bool) -> list[Applied]:
-    """Record versions; one that equals the latest of its name is known already and adds nothing."""
+    """Record versions; where those of one name equal its latest ones, in order, they are known and add nothing."""
     db.execute("SELECT pg_advisory_xact_lock(%s)", [TERMS_LOCK])
     applied = []
+    for (kind, name), own in _by_name(found).items():
+        texts = [canonical(each) for each in own]
+        numbers = _known(db, kind, name, [sha256(text).digest() for text in texts], correction)
+        for place, (each, text) in enumerate(zip(own, texts, strict=True)):
+            number = numbers[place] if numbers else _insert(db, kind, name, text, correction)
+            applied.append(Applied(kind, name, number, bool(numbers), each))
+    return sorted(applied, key=lambda each: each.number)
+
+
+def _by_name(found: Iterable[PriceBook | Contract]) -> dict[tuple[str, str], list[PriceBook | Contract]]:
+    named: dict[tuple[str, str], list[PriceBook | Contract]] = {}
     for each in found:
-        kind, name = ("price_book", each.id) if isinstance(each, PriceBook) else ("contract", each.account)
-        text = canonical(each)
-        digest = sha256(text).digest()
-        latest = db.execute(
-            "SELECT number, digest FROM terms_version WHERE kind = %s AND name = %s ORDER BY number DESC LIMIT 1",
-            [kind, name],
-        ).fetchone()
-        if latest is not None and bytes(latest[1]) == digest:
-            applied.append(Applied(kind, name, latest[0], True, each))
-            continue
-        row = db.execute(
-            "INSERT INTO terms_version (number, kind, name, digest, correction, canonical)"
-            " SELECT coalesce(max(number), 0) + 1, %s, %s, %s, %s, %s FROM terms_version RETURNING number",
-            [kind, name, digest, correction, text],
-        ).fetchone()
-        assert row is not None
-        applied.append(Applied(kind, name, row[0], False, each))
-    return applied
+        named.setdefault(name_of(each), []).append(each)
+    return named
+
+
+def _known(db: Connection[Any], kind: str, name: str, digests: list[bytes], correction: bool) -> list[int]:
+    """The numbers of the latest versions of a name where they are just these, else nothing."""
+    rows = db.execute(
+        "SELECT number, digest, correction FROM terms_version WHERE kind = %s AND name = %s ORDER BY number DESC LIMIT %s",
+        [kind, name, len(digests)],
+    ).fetchall()[::-1]
+    same = [bytes(digest) for _, digest, _ in rows] == digests and all(fix or not correction for _, _, fix in rows)
+    return [number for number, _, _ in rows] if same else []
+
+
+def _insert(db: Connection[Any], kind: str, name: str, text: bytes, correction: bool) -> int:
+    row = db.execute(
+        "INSERT INTO terms_version (number, kind, name, digest, correction, canonical)"
+        " SELECT coalesce(max(number), 0) + 1, %s, %s, %s, %s, %s FROM terms_version RETURNING number",
+        [kind, name, sha256(text).digest(), correction, text],
+    ).fetchone()
+    assert row is not None
+    return int(row[0])

@@ -94,10 +94,10 @@ class AccountTerms:
         self._cuts = self._find_cuts()
 
     def contract(self, month: int) -> Contract:
-        """The contract in force from the month's first instant."""
+        """The contract in force from the month's first instant; of two from one instant the one recorded later."""
         start = self.calendar.month_start(month)
         known = self._visible(month)
-        found = [v.terms for v in known if isinstance(v.terms, Contract) and v.terms.account == self.name]
+        found = [v.terms for v in reversed(known) if isinstance(v.terms, Contract) and v.terms.account == self.name]
         return max((c for c in found if c.since <= start), key=lambda c: c.since, default=self._default())
 
     def contracts(self) -> list[Contract]:
@@ -154,6 +154,10 @@ class AccountTerms:
             known = self._schedules[key] = self._find_schedule(key)
         return known
 
+    def cuts(self) -> tuple[int, ...]:
+        """Every instant at which another book, version or price may begin to hold, ascending."""
+        return self._cuts
+
     def calendar_floor(self) -> int:
         """The earliest instant that a calendar is asked about."""
         return self.calendar.month_start(1970 * 12 + 1)
@@ -162,14 +166,13 @@ class AccountTerms:
         return Contract(self.name, price_book=self.terms.default_book)
 
     def _zone(self) -> str:
-        contracts = [v.terms for v in self.terms.versions if isinstance(v.terms, Contract)]
-        own = sorted((c for c in contracts if c.account == self.name), key=lambda c: c.since)
-        named = own[0] if own else self._default()
+        """The zone of the earliest contract, or of its price book; of several versions the latest said counts."""
+        named = min(reversed(self.contracts()), key=lambda contract: contract.since, default=self._default())
         if named.time_zone:
             return named.time_zone
         books = [v.terms for v in self.terms.versions if isinstance(v.terms, PriceBook)]
         zones = [b.time_zone for b in books if b.id == named.price_book]
-        return zones[0] if zones else "Asia/Shanghai"
+        return zones[-1] if zones else "Asia/Shanghai"
 
     def _visible(self, month: int) -> list[Version]:
         pin = self.terms.pins.get(month, NEVER)

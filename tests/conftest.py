@@ -39,17 +39,18 @@ def data_folder() -> Iterator[Path]:
     """
     with tempfile.TemporaryDirectory(prefix="gpu-billing-test-", ignore_cleanup_errors=True) as name:
         data = Path(name) / "data"
-        yield data
-        embedded.stop(data)
+        try:
+            yield data
+        finally:
+            embedded.stop(data)
 
 
 @pytest.fixture(scope="session")
 def template_url(server_url: str) -> Iterator[str]:
     """A database that the migrations made and nobody touches."""
     with _made(server_url) as url:
-        owner = database.engine(url, as_owner=True)
-        migrations.upgrade(owner)
-        owner.dispose()
+        with owner_engine(url) as owner:
+            migrations.upgrade(owner)
         yield url
 
 
@@ -80,6 +81,16 @@ def engine(database_url: str) -> Iterator[Engine]:
     made = database.engine(database_url)
     yield made
     made.dispose()
+
+
+@contextmanager
+def owner_engine(url: str) -> Iterator[Engine]:
+    """Connections as the owner, all closed in the end, also when the test fails."""
+    made = database.engine(url, as_owner=True)
+    try:
+        yield made
+    finally:
+        made.dispose()
 
 
 @contextmanager

@@ -8,14 +8,12 @@ from alembic.script import ScriptDirectory
 
 import migrations
 from cli.books import migrate, step
-from core.database import engine
+from tests.conftest import owner_engine
 
 
 def test_migrated_tables_are_the_declared_ones(database_url: str) -> None:
-    owner = engine(database_url, as_owner=True)
-    with owner.begin() as connection:
+    with owner_engine(database_url) as owner, owner.begin() as connection:
         command.check(migrations.config(connection))
-    owner.dispose()
 
 
 def test_newest_name_is_the_head() -> None:

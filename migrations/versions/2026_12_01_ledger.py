@@ -24,7 +24,7 @@ ONLY_GROW = (
     "reject",
     "terms_version",
 )
-CHANGE = ("usage_day", "head", "checkpoint", "proof_run", "birth", "override", "finding", "month_pin")
+CHANGE = ("usage_day", "head", "checkpoint", "proof_run", "birth", "override", "finding", "rerating", "month_pin")
 
 
 def upgrade() -> None:
@@ -224,6 +224,13 @@ def upgrade() -> None:
         sa.UniqueConstraint("account", "project", "sku", "plan", "region", name="series_account_key"),
     )
     op.create_table(
+        "rerating",
+        sa.Column("instance_id", sa.Integer(), autoincrement=False, nullable=False),
+        sa.Column("since", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("instance_id", name=op.f("rerating_pkey")),
+        comment="Instances that new terms touch and that wait for being rated again from an instant on.",
+    )
+    op.create_table(
         "terms_version",
         sa.Column("number", sa.Integer(), nullable=False),
         sa.Column("kind", sa.Text(), nullable=False),
@@ -263,6 +270,7 @@ def upgrade() -> None:
         sa.Column("heartbeats", sa.Integer(), nullable=False, comment="of the accepted ones"),
         sa.Column("first_entry", sa.BigInteger(), nullable=False, comment="the entries of the batch are [first, last)"),
         sa.Column("last_entry", sa.BigInteger(), nullable=False),
+        sa.Column("refused", sa.LargeBinary(), nullable=False, comment="SHA-256 over its rejects and conflicts"),
         sa.Column("beats", sa.LargeBinary(), nullable=False, comment="SHA-256 of the heartbeats"),
         sa.Column(
             "digest", sa.LargeBinary(), nullable=False, comment="chain hash over the previous one and all that it added"
