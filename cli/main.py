@@ -6,11 +6,12 @@ Status: 0 done, 1 done but something needs a person, 2 could not be done, 130 in
 import os
 import sys
 import traceback
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
-from cli import close, database, demo, rate
+from cli import bills, close, database, demo, import_table, ingest, rate, terms
 from core.errors import BillingError
 
 FAILED = 2
@@ -23,7 +24,11 @@ app = typer.Typer(
     rich_markup_mode=None,  # loading rich costs every command a tenth of a second
 )
 app.add_typer(database.app, name="database")
+app.add_typer(terms.app, name="terms")
 app.command()(rate.rate)
+app.command()(ingest.ingest)
+app.command("import")(import_table.import_table)
+app.command()(bills.bills)
 app.command()(close.close)
 app.command()(close.invoices)
 app.command()(close.verify)
@@ -32,6 +37,9 @@ app.command()(demo.demo)
 
 def main() -> None:
     """Runs one command and ends the process with its status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a name that the terminal's encoding lacks is no reason to end
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 

@@ -17,9 +17,9 @@ def rate(
     json: Json = False,
 ) -> None:
     """Price a file of events, without a database."""
+    from cli.files import opened, shown_name
     from cli.show import print_bills, print_json
     from cli.times import parse_instant
-    from core.errors import InputUnusable
     from metering.door import accept
     from metering.lines import read_lines
     from metering.rate import rate as rate_events
@@ -27,11 +27,8 @@ def rate(
 
     until = parse_instant(as_of) if as_of else None
     terms = read_dry_run_terms(price_book, contract)
-    try:
-        with events.open("rb") as stream:
-            accepted = accept(read_lines(stream, str(events)))
-    except OSError as error:
-        raise InputUnusable(str(events), error.strerror or str(error)) from error
+    with opened(events) as stream:
+        accepted = accept(read_lines(stream, shown_name(events)))
     rated = rate_events(accepted, terms, until)
     if json:
         print_json(rated.to_json())

@@ -1,8 +1,12 @@
 """Instants and months as a person types them."""
 
+import re
+
 from core.calendar import month_number
 from core.errors import BillingError
 from metering.events import read_second
+
+MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 
 
 class NotAnInstant(BillingError):
@@ -29,7 +33,6 @@ def parse_instant(text: str) -> int:
 
 def parse_month(text: str) -> int:
     """``2026-03`` as a month number."""
-    try:
-        return month_number(text)
-    except ValueError as error:
-        raise NotAMonth(text) from error
+    if not MONTH.fullmatch(text):
+        raise NotAMonth(text)
+    return month_number(text)

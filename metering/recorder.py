@@ -80,6 +80,10 @@ class Unproven:
     until: int
 
 
+Within = Callable[[Db], None]
+"""Something else that a batch's transaction has to do."""
+
+
 class BatchRefused(BillingError):
     """A batch met others on the same rows again and again."""
 
@@ -124,18 +128,28 @@ class Recorder:
         """The connection that batches are recorded on; in no transaction between them."""
         return self._db
 
+    @property
+    def names(self) -> Names:
+        """The names that this recorder has looked up."""
+        return self._names
+
     def close(self) -> None:
         """Let the connections go."""
         self._db.close()
         self._aside.close()
 
-    def record(self, door: str, lines: Sequence[Line]) -> Outcome:
-        """Record a batch in one transaction; a batch that meets another on new rows is tried again."""
+    def record(self, door: str, lines: Sequence[Line], within: Within = lambda _: None) -> Outcome:
+        """Record a batch in one transaction; a batch that meets another on new rows is tried again.
+
+        ``within`` is called first inside the transaction: a consumer moves its offset there, and raises if the
+        partition is no longer its own.
+        """
         read = _read(lines)
         numbers = self._names.instances({f.subject for _, f in read.facts} | {f.subject for f in read.beats})
         for attempt in range(RETRIES):
             try:
                 with self._db.transaction():
+                    within(self._db)
                     return self._record(door, lines, read, numbers)
             except (errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure) as error:
                 self._heads.forget()

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
 from psycopg import Connection
 
-from pricing.book import PriceBook
+from core.calendar import instant_of
+from pricing.book import ALWAYS, PriceBook
 from pricing.canonical import canonical, from_canonical
 from pricing.contract import Contract
 from pricing.terms import Terms, Version
@@ -61,6 +63,38 @@ class Applied:
     terms: PriceBook | Contract
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One version as it was recorded; ``since`` is its ``from``, None where it always held."""
+
+    number: int
+    kind: str
+    name: str
+    since: int | None
+    recorded_at: datetime
+    correction: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """An entry of ``gpu-billing terms list --json``."""
+        return {
+            "version": self.number, "kind": self.kind, "name": self.name,
+            "from": None if self.since is None else instant_of(self.since).isoformat(),
+            "recorded_at": self.recorded_at.isoformat(timespec="seconds"), "correction": self.correction,
+        }  # fmt: skip
+
+
+def recorded_versions(db: Connection[Any]) -> list[Recorded]:
+    """All versions in order of recording."""
+    rows = db.execute(
+        "SELECT number, kind, name, recorded_at, correction, canonical FROM terms_version ORDER BY number"
+    ).fetchall()
+    found = []
+    for number, kind, name, recorded_at, correction, text in rows:
+        since = from_canonical(bytes(text)).since
+        found.append(Recorded(number, kind, name, None if since == ALWAYS else since, recorded_at, correction))
+    return found
+
+
 def name_of(terms: PriceBook | Contract) -> tuple[str, str]:
     """What versions of one thing have in common: its kind and name."""
     return ("price_book", terms.id) if isinstance(terms, PriceBook) else ("contract", terms.account)
@@ -89,7 +123,8 @@ def _by_name(found: Iterable[PriceBook | Contract]) -> dict[tuple[str, str], lis
 def _known(db: Connection[Any], kind: str, name: str, digests: list[bytes], correction: bool) -> list[int]:
     """The numbers of the latest versions of a name where they are just these, else nothing."""
     rows = db.execute(
-        "SELECT number, digest, correction FROM terms_version WHERE kind = %s AND name = %s ORDER BY number DESC LIMIT %s",
+        "SELECT number, digest, correction FROM terms_version WHERE kind = %s AND name = %s"
+        " ORDER BY number DESC LIMIT %s",
         [kind, name, len(digests)],
     ).fetchall()[::-1]
     same = [bytes(digest) for _, digest, _ in rows] == digests and all(fix or not correction for _, _, fix in rows)

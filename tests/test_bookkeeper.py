@@ -3,12 +3,15 @@
 import datetime as dt
 import json
 import pathlib
+from decimal import Decimal
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
 
-from tests.bookkeeper import rate
+from tests.bookkeeper import CLASSES, rate
+from tests.streams import Stream, streams
 
 Json = dict[str, Any]
 GOLDEN = pathlib.Path(__file__).parent.parent.parent / "shared" / "scenarios" / "golden.yaml"
@@ -40,11 +43,15 @@ def merged(base: Json, extra: Json | None) -> Json:
 
 
 def answer_to(case: Json) -> Json:
-    t0 = dt.datetime.fromisoformat(case.get("t0", DOCUMENT["t0"]))
+    t0 = dt.datetime.fromisoformat(str(case.get("t0", DOCUMENT["t0"])))
     book = merged(DOCUMENT["books"][case.get("book", "standard")], case.get("book_changes"))
     contract = {"account": DOCUMENT["defaults"]["data"]["account"], **case.get("contract", {})}
     as_of = dt.datetime.fromisoformat(instant(t0, case["as_of"])) if "as_of" in case else None
     return rate(events_of(case, t0), book, contract, as_of)
+
+
+def seconds_in(answer: Json) -> list[Json]:
+    return [bill["card_seconds"] for bill in answer["bills"]]
 
 
 def figures(bill: Json) -> Json:
@@ -65,3 +72,50 @@ def test_worked_case(case: Json) -> None:
     assert got == case["expect"]
     assert set(unexpected) <= {"0.00", "0"}
     assert sorted(r["reason"] for r in answer["rejects"]) == sorted(case.get("rejects", []))
+
+
+# --- what holds of any bill ------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(streams())
+def test_every_allocated_card_second_is_in_exactly_one_class(stream: Stream) -> None:
+    for seconds in seconds_in(rate(*stream)):
+        assert seconds["allocated"] == sum(seconds[kind] for kind in CLASSES)
+        assert all(count >= 0 for count in seconds.values())
+
+
+@settings(max_examples=40, deadline=None)
+@given(streams())
+def test_totals_are_sums_of_lines_and_credits_never_overdrawn(stream: Stream) -> None:
+    _, _, contract, _ = stream
+    answer = rate(*stream)
+    spent: dict[str, Decimal] = {}
+    for bill in answer["bills"]:
+        total = {name: Decimal(amount) for name, amount in bill["totals"].items()}
+        assert total["list"] == sum(Decimal(line["list"]) for line in bill["lines"])
+        assert total["charges"] == sum(Decimal(line["charge"]) for line in bill["lines"])
+        assert total["credits"] == sum(Decimal(credit["applied"]) for credit in bill["credits"])
+        assert total["list"] - total["discounts"] == total["charges"]
+        assert total["net"] + total["tax"] == total["due"]
+        for credit in bill["credits"]:
+            assert Decimal(credit["left"]) >= 0
+            spent[credit["id"]] = spent.get(credit["id"], Decimal(0)) + Decimal(credit["applied"])
+    granted = {row["id"]: Decimal(row["amount"]) for row in (contract or {}).get("credits", [])}
+    assert all(amount <= granted[name] for name, amount in spent.items())
+
+
+@settings(max_examples=40, deadline=None)
+@given(streams(conflicts=False))
+def test_order_of_arrival_and_repetition_change_no_bill(stream: Stream) -> None:
+    events, book, contract, as_of = stream
+
+    answer = rate([*reversed(events), *events], book, contract, as_of)
+
+    assert answer["bills"] == rate(events, book, contract, as_of)["bills"]
+
+
+@settings(max_examples=10, deadline=None)
+@given(streams(longest=600))
+def test_stepping_over_quiet_stretches_changes_nothing(stream: Stream) -> None:
+    assert rate(*stream, every_second=True) == rate(*stream)

@@ -1,0 +1,27 @@
+"""The recorder as a command wants it: on books that are up to date, with nothing left over from a killed command."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from metering.recorder import Recorder
+
+NEEDS_A_PERSON = 1
+FAILED = 2
+
+
+@contextmanager
+def recording() -> "Iterator[Recorder]":
+    """A recorder; what new terms touched and a killed command left is rated first."""
+    from cli.books import books
+    from core.config import load
+    from metering.recorder import Recorder
+    from metering.terms_apply import finish_rerating
+
+    recorder = Recorder(books(load()))
+    try:
+        finish_rerating(recorder)
+        yield recorder
+    finally:
+        recorder.close()
