@@ -314,6 +314,13 @@ def _exact(text: str) -> Decimal | tuple[str, str]:
         return ("number", text.lower())
 
 
+def names_body(named: str | dict[str, Any], raw: bytes) -> bool:
+    """Whether a decision's ``body``, a digest or the body itself, is that of an event."""
+    if isinstance(named, str):
+        return named == body_digest(raw)
+    return bool(_plain({"data": {}, **named}) == _plain(body(raw)))
+
+
 def _number(value: Any) -> str:
     """A number in the one way of writing that a digest uses: all its digits, and no exponent where it is short."""
     sign, digits, exponent = value.as_tuple()

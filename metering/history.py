@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from metering.events import HEARTBEAT, RESOLVED, RETRACTED, START, Fact, body_digest
+from metering.events import HEARTBEAT, RESOLVED, RETRACTED, START, Fact, names_body
 from metering.faults import needs_ruling, rulings
 from metering.pieces import Piece, billable_by_cards
 from metering.proof import Birth, Proof, Run
@@ -56,24 +56,30 @@ def standing(facts: Iterable[Fact], bodies: Mapping[Identity, list[Fact]] | None
     """
     known = list(facts)
     withdrawn: set[Identity] = set()
-    chosen: dict[Identity, Fact] = {}
+    chosen: dict[Identity, Fact | None] = {}
     for decision in sorted((f for f in known if f.kind in (RETRACTED, RESOLVED)), key=Fact.order, reverse=True):
         if (decision.source, decision.id) in withdrawn:
             continue
         meant = (decision.data.source, decision.data.id)
         if decision.kind == RETRACTED:
             withdrawn.add(meant)
-        elif meant not in chosen and (other := _body_named(decision, (bodies or {}).get(meant, []))):
-            chosen[meant] = other
-    kept = (chosen.get((fact.source, fact.id), fact) for fact in known)
+        elif meant not in chosen:
+            chosen[meant] = _body_named(decision, (bodies or {}).get(meant, []))
+    kept = (_told_by(fact, chosen.get((fact.source, fact.id))) for fact in known)
     return [fact for fact in kept if (fact.source, fact.id) not in withdrawn]
 
 
+def _told_by(fact: Fact, other: Fact | None) -> Fact:
+    """What a fact says in the words of another body, under its own number."""
+    if other is None:
+        return fact
+    return Fact(other.subject, other.second, other.kind, other.source, other.id, other.data, other.raw, fact.seq)
+
+
 def _body_named(decision: Fact, others: Iterable[Fact]) -> Fact | None:
-    """The body in conflict that a decision names by its digest, or None where the first one stands."""
-    named = decision.data.body
+    """The body in conflict that a decision names, by its digest or in full; None where the first one stands."""
     for other in others:
-        if isinstance(named, str) and named == body_digest(other.raw):
+        if names_body(decision.data.body, other.raw):
             return other
     return None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from metering.door import Accepted, Reject
-from metering.events import Fact
+from metering.events import Fact, is_decision
 from metering.history import Timeline, fold_history, standing
 from metering.pieces import Piece
 from metering.proof import NO_PROOF
@@ -60,7 +60,7 @@ def rate(accepted: Accepted, terms: Terms, as_of: int | None = None) -> Rated:
 
 def timelines_of(accepted: Accepted, terms: Terms, as_of: int) -> dict[str, Timeline]:
     """The timeline of every instance, as known at an instant."""
-    known = [fact for fact in accepted.facts if fact.second <= as_of]
+    known = [fact for fact in accepted.facts if fact.second <= as_of or not is_decision(fact.kind)]
     by_instance: dict[str, list[Fact]] = defaultdict(list)
     for fact in standing(known, accepted.bodies):
         by_instance[fact.subject].append(fact)

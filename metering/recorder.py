@@ -21,7 +21,7 @@ from metering.chain import START as CHAIN_START
 from metering.chain import BatchDigest, entry_line, refusals_digest
 from metering.decisions import restate
 from metering.door import readable
-from metering.events import HEARTBEAT, RESOLVED, RETRACTED, Fact, Unreadable, body_digest, same_body
+from metering.events import HEARTBEAT, RESOLVED, RETRACTED, Fact, Unreadable, body_digest, is_decision, same_body
 from metering.faults import NO_RULINGS, PLATFORM, Rulings, needs_ruling, rulings
 from metering.heads import CHECKPOINT_FACTS, Head, Heads, save_checkpoints, save_heads
 from metering.lines import Line
@@ -247,6 +247,7 @@ class _Batch:
         self._late: dict[int, Late] = {}
         self._writes = _Writes()
         self._refused: list[tuple[str, bytes]] = []
+        self._disputed: set[bytes] = set()
 
     def _find_door(self, known: dict[str, int]) -> int:
         if self._door not in known:
@@ -287,6 +288,7 @@ class _Batch:
     def _keep_conflict(self, identity: bytes, fact: Fact, instance: int) -> None:
         digest = bytes.fromhex(body_digest(fact.raw))
         self._refused.append(("conflict", digest))
+        self._disputed.add(identity)
         self._db.execute(
             "INSERT INTO conflict (identity, digest, batch_id, instance_id, raw) VALUES (%s, %s, %s, %s, %s)"
             " ON CONFLICT DO NOTHING",
@@ -343,11 +345,17 @@ class _Batch:
     def restate(self, facts: Sequence[Fact], heads: Mapping[int, Head]) -> None:
         """A person's decisions change which events stand; the instances they touch are late."""
         decisions = [fact for fact in facts if fact.kind in (RETRACTED, RESOLVED)]
-        if decisions:
-            touched = restate(self._db, decisions)
-            found = {**heads, **Heads().lock(self._db, touched.keys() - heads.keys())}
-            for number, seconds in touched.items():
-                self._mark(number, found[number], seconds)
+        identities = self._disputed.union(fact.identity() for fact in facts)
+        places = restate(self._db, self._names, decisions, identities)
+        if not places:
+            return
+        found = {**heads, **Heads().lock(self._db, {number for number, _ in places} - heads.keys())}
+        ruled = {(number, fact.name) for number, fact in places if needs_ruling(fact) and fact.name is not None}
+        for number, others in store.facts_named(self._db, ruled).items() if ruled else ():
+            places += [(number, fact) for fact in others]
+        for number, fact in places:
+            if not is_decision(fact.kind):
+                self._mark(number, found[number], [fact.second])
 
     def hear(self, beats: BatchBeats, heads: Mapping[int, Head]) -> None:
         """Keep the heartbeats; proof of settled time makes an instance late."""

@@ -68,10 +68,12 @@ def take_numbers(db: Db, sequence: str, count: int) -> list[int]:
 def facts_in(db: Db, spans: Sequence[Span]) -> dict[int, list[Fact]]:
     """The standing facts of instances in time ``(after, until]``, in order."""
     rows = db.execute(
-        "SELECT e.instance_id, e.seq, CASE WHEN o.seq IS NULL THEN e.raw ELSE o.raw END"
-        " FROM unnest(%s::int[], %s::bigint[], %s::bigint[]) AS w (instance_id, after, until)"
-        " JOIN event e ON e.instance_id = w.instance_id AND e.second > w.after AND e.second <= w.until"
-        " LEFT JOIN override o ON o.seq = e.seq WHERE o.seq IS NULL OR o.raw IS NOT NULL",
+        "WITH w AS (SELECT * FROM unnest(%s::int[], %s::bigint[], %s::bigint[]) AS w (instance_id, after, until))"
+        " SELECT e.instance_id, e.seq, e.raw FROM w"
+        " JOIN event e ON e.instance_id = w.instance_id AND e.second > w.after AND e.second <= w.until AND e.kind < 31"
+        " WHERE NOT EXISTS (SELECT FROM override o WHERE o.seq = e.seq)"
+        " UNION ALL SELECT o.instance_id, o.seq, o.raw FROM w"
+        " JOIN override o ON o.instance_id = w.instance_id AND o.second > w.after AND o.second <= w.until AND o.kind < 31",
         _columns(spans, 3), binary=True,
     )  # fmt: skip
     return _facts(rows)
@@ -80,10 +82,12 @@ def facts_in(db: Db, spans: Sequence[Span]) -> dict[int, list[Fact]]:
 def facts_named(db: Db, names: Iterable[tuple[int, str]]) -> dict[int, list[Fact]]:
     """All standing facts of incidents and sessions by (instance, name) that can change a verdict."""
     rows = db.execute(
-        "SELECT e.instance_id, e.seq, CASE WHEN o.seq IS NULL THEN e.raw ELSE o.raw END"
-        " FROM unnest(%s::int[], %s::text[]) AS w (instance_id, name)"
+        "WITH w AS (SELECT * FROM unnest(%s::int[], %s::text[]) AS w (instance_id, name))"
+        " SELECT e.instance_id, e.seq, e.raw FROM w"
         " JOIN event e ON e.instance_id = w.instance_id AND e.name = w.name AND e.kind IN (1, 3, 10, 20, 33)"
-        " LEFT JOIN override o ON o.seq = e.seq WHERE o.seq IS NULL OR o.raw IS NOT NULL",
+        " WHERE NOT EXISTS (SELECT FROM override o WHERE o.seq = e.seq)"
+        " UNION ALL SELECT o.instance_id, o.seq, o.raw FROM w"
+        " JOIN override o ON o.instance_id = w.instance_id AND o.name = w.name AND o.kind IN (1, 3, 10, 20, 33)",
         _columns(sorted(set(names)), 2), binary=True,
     )  # fmt: skip
     return _facts(rows)

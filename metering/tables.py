@@ -191,7 +191,10 @@ override = Table(
     "override", metadata,
     Column("seq", BigInteger, primary_key=True, comment="the event that no longer speaks as it came"),
     Column("instance_id", Integer, nullable=False, index=True),
-    Column("raw", LargeBinary, comment="what stands in its place; null: withdrawn"),
+    Column("second", BigInteger, comment="of what stands in its place, like all that follows; null: withdrawn"),
+    Column("kind", SmallInteger),
+    Column("name", Text),
+    Column("raw", LargeBinary),
 )  # fmt: skip
 
 conflict = Table(

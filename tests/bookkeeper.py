@@ -549,7 +549,7 @@ class Timeline:
         self.had_session = False
         self.quarantined: set[tuple[str, str]] = set()
         self.beats_priceless = 0
-        self.beats_lost: list[int] = []
+        self.beats_lost: set[int] = set()
         for second in sorted({f.second for f in self.facts}):
             self.live_through(second)
         self.note_heartbeats()
@@ -653,7 +653,7 @@ class Timeline:
         for beat in beats:
             session = self.named(beat.session)
             if session is None:
-                self.beats_lost.append(beat.second)
+                self.beats_lost.add(beat.second)
             elif session.watched_from is None:
                 session.watched_from = beat.second
 

@@ -7,6 +7,7 @@ combine `events(scene)`, `books(scene)` and `contracts(scene)` freely, or take `
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -66,6 +67,13 @@ def scene_at(start: tuple[str, str], pool: list[int], currency: str) -> Scene:
     return Scene(zone, t0, tuple(sorted(set(pool))), currency)
 
 
+@cache
+def one_in(many: int) -> st.SearchStrategy[bool]:
+    """True once in so many times."""
+    return st.integers(1, many).map(lambda n: n == many)
+
+
+@cache
 def seconds(span: int) -> st.SearchStrategy[int]:
     """Any second of a span, or one near a mark at which something may change."""
     marks = [m for m in range(0, span + 1, 1800) if m % HOUR == 0 or m < DAY]
@@ -91,21 +99,25 @@ SCENE = scene_at(STARTS[0], [0, 1, 600, 780, 781, 3600, 14399, 14400, 18000, 432
 # --- terms -----------------------------------------------------------------------------------------------------------
 
 
+@cache
 def taxes() -> st.SearchStrategy[Json]:
     rate = st.sampled_from(["0.06", "0.06", "0.13", "0", "0.005"])
     return st.fixed_dictionaries({"rate": rate, "included": st.sampled_from([True, True, False])})
 
 
+@cache
 def amounts(currency: str) -> st.SearchStrategy[str]:
     """Amounts of whole minor units."""
     whole = ["1", "3", "20", "150"]
     return st.sampled_from(whole if currency == "JPY" else [*whole, "0.05", "2.50", "7.77"])
 
 
+@cache
 def hour_prices() -> st.SearchStrategy[str]:
     return st.sampled_from(["3.60", "1.00", "0.0049", "1.005", "7.3", "19000/48000", "2.80", "55"])
 
 
+@cache
 def pack_prices() -> st.SearchStrategy[str]:
     return st.sampled_from(["24.00", "20.01", "720", "100/3", "0.03"])
 
@@ -124,11 +136,11 @@ def books(draw: st.DrawFn, scene: Scene = SCENE) -> Json:
     }
     if draw(st.booleans()):
         book["heartbeat_timeout_s"] = draw(st.sampled_from([60, TIMEOUT, 600]))
-    if draw(st.integers(0, 3)) == 3:
+    if draw(one_in(4)):
         book["skus"]["gpu.b"]["tax"] = draw(taxes())
-    if draw(st.integers(0, 3)) == 3:
+    if draw(one_in(4)):
         book["plans"]["by_minute"]["tax"] = draw(taxes())
-    if draw(st.integers(0, 5)) == 5:
+    if draw(one_in(6)):
         book["xids"] = {"user": [31, 500], "platform": [48, 79], "no_outage": [63]}
     return book
 
@@ -168,19 +180,18 @@ def special_price(draw: st.DrawFn, scene: Scene, first: str) -> Json:
 def contracts(draw: st.DrawFn, scene: Scene = SCENE) -> Json:
     """The first account's terms."""
     contract: Json = {"account": ACCOUNTS[0]}
-    some = st.integers(0, 4).map(lambda n: n % 2 == 1)
-    if draw(some):
+    if draw(one_in(2)):
         contract["tiers"] = draw(st.lists(tiers(), min_size=1, max_size=2))
-    if draw(some):
+    if draw(one_in(2)):
         contract["discount"] = draw(st.sampled_from(["0.12", "0.5", "1/3", "0"]))
-    if draw(some):
+    if draw(one_in(2)):
         contract["caps"] = draw(st.lists(caps(), min_size=1, max_size=3, unique_by=lambda c: str(c["per"])))
-    if draw(some):
+    if draw(one_in(2)):
         contract["long_term"] = draw(long_terms())
-    if draw(st.booleans()):
+    if not draw(one_in(4)):
         rows = draw(st.lists(grants(scene), min_size=1, max_size=4))
         contract["credits"] = [{**row, "id": f"C{number}"} for number, row in enumerate(rows)]
-    if draw(st.integers(0, 7)) == 7:
+    if draw(one_in(8)):
         contract["time_zone"] = draw(st.sampled_from(["Asia/Tokyo", "UTC", "America/New_York"]))
     return contract
 
@@ -190,7 +201,7 @@ def tiers(draw: st.DrawFn) -> Json:
     spend = draw(st.booleans())
     bounds = draw(st.lists(st.sampled_from([1, 2, 5, 10, 24, 100, 500]), min_size=1, max_size=3, unique=True))
     bands: list[Json] = [{"up_to": bound} for bound in sorted(bounds)]
-    if draw(st.integers(0, 3)):
+    if not draw(one_in(4)):
         bands.append({})
     discounts = st.sampled_from(["0.10", "0.25", "1/3"]).map(lambda d: {"discount": d})
     prices = st.sampled_from(["3.60", "3.00", "0.5"]).map(lambda p: {"price": p})
@@ -200,17 +211,19 @@ def tiers(draw: st.DrawFn) -> Json:
     return {"sku": sku, "mode": mode, "measure": "spend" if spend else "card_hours", "bands": bands}
 
 
+@cache
 def caps() -> st.SearchStrategy[Json]:
     per = st.sampled_from(["instance_day", "instance_month", "account_month"])
     return st.fixed_dictionaries({"per": per, "amount": st.sampled_from(["0.50", "5.00", "10.00", "60", "100/3"])})
 
 
+@cache
 def long_terms() -> st.SearchStrategy[Json]:
     return st.fixed_dictionaries(
-        {"min_days": st.sampled_from([1, 1, 1, 2, 30]), "settle": st.sampled_from(["voucher", "netted"])},
+        {"min_days": st.sampled_from([1, 1, 1, 2, 30]), "settle": st.sampled_from(["voucher", "voucher", "netted"])},
         optional={
             "rebate": st.sampled_from(["0.15", "0.1", "1/3"]),
-            "plans": st.sampled_from([["on_demand"], ["on_demand", "gang", "by_hour"]]),
+            "plans": st.sampled_from([["on_demand"], [plan for plan in PLANS if plan != "gang"]]),
         },
     )
 
@@ -233,6 +246,10 @@ def grants(draw: st.DrawFn, scene: Scene) -> Json:
 # --- events ----------------------------------------------------------------------------------------------------------
 
 
+SOURCES = st.sampled_from(["/hosts/1", "/hosts/1", "/hosts/0"])
+ZONES = st.sampled_from(["UTC", "UTC", "UTC", None])  # none is the scene's
+
+
 @dataclass(frozen=True)
 class Told:
     """A fact before it gets an envelope."""
@@ -242,18 +259,22 @@ class Told:
     data: Json
 
 
+@cache
 def of_pool(scene: Scene) -> st.SearchStrategy[int]:
     return st.sampled_from(scene.pool)
 
 
+@cache
 def card_counts() -> st.SearchStrategy[int]:
     return st.sampled_from([1, 1, 2, 3, 4, 5, 0])
 
 
+@cache
 def plans() -> st.SearchStrategy[str]:
     return st.sampled_from([*USUAL_PLANS, "gang_hour", *PACKS, "pack_day", "pack_once", "nowhere"])
 
 
+@cache
 def session_names() -> st.SearchStrategy[str | None]:
     return st.sampled_from([None, None, None, "a", "b"])
 
@@ -264,15 +285,14 @@ def without_nothing(data: Json) -> Json:
 
 @st.composite
 def starts(draw: st.DrawFn, account: str, region: str | None) -> Json:
-    rarely = st.integers(0, 11).map(lambda n: n == 11)
     return without_nothing(
         {
-            "account": ACCOUNTS[1] if draw(rarely) else account,
+            "account": ACCOUNTS[1] if draw(one_in(12)) else account,
             "project": draw(st.sampled_from([None, None, "llm"])),
             "region": region,
-            "sku": draw(st.sampled_from(["gpu.a", "gpu.a", "gpu.a", "gpu.b"])) if not draw(rarely) else "gpu.none",
+            "sku": draw(st.sampled_from(["gpu.a", "gpu.a", "gpu.a", "gpu.b"])) if not draw(one_in(12)) else "gpu.none",
             "cards": draw(card_counts()),
-            "plan": draw(plans()) if draw(st.integers(0, 5)) else None,
+            "plan": None if draw(one_in(6)) else draw(plans()),
         }
     )
 
@@ -283,14 +303,14 @@ def session_facts(draw: st.DrawFn, scene: Scene, start: Json) -> list[Told]:
     name = draw(session_names())
     named: Json = {} if name is None else {"session": name}
     first, last = draw(spans(scene))
-    told = [Told(first, "instance.started", {**start, **named})] if draw(st.integers(0, 11)) != 11 else []
-    if draw(st.integers(0, 4)) != 4:
+    told = [Told(first, "instance.started", {**start, **named})] if not draw(one_in(12)) else []
+    if not draw(one_in(5)):
         told.append(Told(last, "instance.stopped", dict(named)))
     within = [s for s in scene.pool if first <= s <= last]
     for _ in range(draw(st.sampled_from([0, 0, 1, 1, 2]))):
         second = draw(st.one_of(st.sampled_from(within or [first]), of_pool(scene)))
         told += [Told(second, "instance.resized", {**draw(resizes()), **named})]
-    if draw(st.integers(0, 2)) == 2:
+    if draw(one_in(3)):
         described = start if draw(st.booleans()) else {}
         told += draw(heartbeats(draw(st.sampled_from([first, first, last])), {**described, **named}))
     return told
@@ -299,14 +319,15 @@ def session_facts(draw: st.DrawFn, scene: Scene, start: Json) -> list[Told]:
 @st.composite
 def spans(draw: st.DrawFn, scene: Scene) -> tuple[int, int]:
     """The whole pool, or two seconds of it, now and then in the wrong order."""
-    if draw(st.integers(0, 2)) == 2:
+    if draw(one_in(3)):
         return scene.pool[0], scene.pool[-1]
     first, last = draw(of_pool(scene)), draw(of_pool(scene))
-    if draw(st.integers(0, 9)) == 9:
+    if draw(one_in(10)):
         return first, last
     return min(first, last), max(first, last)
 
 
+@cache
 def resizes() -> st.SearchStrategy[Json]:
     sku = st.sampled_from([*SKUS, *SKUS, "gpu.none"])
     return st.one_of(
@@ -333,9 +354,9 @@ def incident_facts(draw: st.DrawFn, scene: Scene) -> list[Told]:
     """A start and an end, each told never, once or twice, with cards, XIDs and faults said or not."""
     kind, name = draw(st.sampled_from([*CLASSES, "failure", "failure"])), draw(st.sampled_from(["x", "y"]))
     first, last = draw(spans(scene))
-    edges = [(first, "started")] if draw(st.integers(0, 9)) != 9 else []
-    edges += [(last, "ended")] if draw(st.integers(0, 5)) != 5 else []
-    if draw(st.integers(0, 2)) == 2:
+    edges = [(first, "started")] if not draw(one_in(10)) else []
+    edges += [(last, "ended")] if not draw(one_in(6)) else []
+    if draw(one_in(3)):
         edges.append((draw(of_pool(scene)), draw(st.sampled_from(["started", "ended"]))))
     told = []
     for second, edge in edges:
@@ -358,14 +379,14 @@ def judgements(draw: st.DrawFn, scene: Scene) -> Told:
 @st.composite
 def instance_facts(draw: st.DrawFn, scene: Scene) -> list[Told]:
     """All that one instance tells; its terms vary little, so that starts are told again with the same."""
-    account, region = draw(st.sampled_from([ACCOUNTS[0], *ACCOUNTS])), draw(st.sampled_from(REGIONS))
+    account, region = draw(st.sampled_from([ACCOUNTS[0], ACCOUNTS[0], *ACCOUNTS])), draw(st.sampled_from(REGIONS))
     usual = draw(starts(account, region))
     told: list[Told] = []
     for _ in range(draw(st.sampled_from([1, 1, 2, 3]))):
         told += draw(session_facts(scene, usual if draw(st.booleans()) else draw(starts(account, region))))
     for _ in range(draw(st.sampled_from([0, 1, 1, 2, 3]))):
         told += draw(incident_facts(scene))
-    if draw(st.integers(0, 5)) == 5:
+    if draw(one_in(6)):
         told.append(draw(judgements(scene)))
     return told
 
@@ -386,12 +407,12 @@ def events(
         for told in draw(instance_facts(scene)):
             found.append(envelope(draw, scene, told, f"i-{number}", len(found)))
     identified = [e for e in found if e["type"] != "instance.heartbeat"]
-    if retractions and identified and draw(st.integers(0, 4)) == 4:
+    if retractions and identified and draw(one_in(5)):
         meant = draw(st.sampled_from(identified))
         told = decision(draw, scene, "event.retracted", meant)
         found.append(envelope(draw, scene, told, meant["subject"], len(found)))
     others: list[Json] = []
-    if conflicts and identified and draw(st.integers(0, 4)) == 4:
+    if conflicts and identified and draw(one_in(5)):
         others = [draw(conflicting(scene, draw(st.sampled_from(identified))))]
     if others and resolutions and draw(st.booleans()):
         told = decision(draw, scene, "conflict.resolved", others[0])
@@ -405,10 +426,10 @@ def events(
 
 def envelope(draw: st.DrawFn, scene: Scene, told: Told, instance: str, number: int) -> Json:
     """The event of a fact; its time may be written in another zone or with a fraction of a second."""
-    when = scene.text(told.second, draw(st.sampled_from(["UTC", "UTC", "UTC", scene.zone])))
-    if when.endswith("Z") and draw(st.integers(0, 7)) == 7:
+    when = scene.text(told.second, draw(ZONES) or scene.zone)
+    if when.endswith("Z") and draw(one_in(8)):
         when = when[:-1] + ".75Z"
-    source = draw(st.sampled_from(["/hosts/1", "/hosts/1", "/hosts/0"]))
+    source = draw(SOURCES)
     head = {"specversion": "1.0", "id": f"e{number}", "source": source, "type": told.type}
     return {**head, "subject": instance, "time": when, "data": told.data}
 
@@ -442,7 +463,7 @@ def broken_events(draw: st.DrawFn, scene: Scene) -> list[Event]:
         {**whole, "type": "failure.started", "data": incident},
         {**whole, "type": "failure.started", "data": {"incident": "x", "fault": "nobody"}},
     ]
-    if draw(st.integers(0, 4)) != 4:
+    if not draw(one_in(5)):
         return []
     return draw(st.lists(st.sampled_from(choices), max_size=2))
 
@@ -450,6 +471,7 @@ def broken_events(draw: st.DrawFn, scene: Scene) -> list[Event]:
 # --- all together ----------------------------------------------------------------------------------------------------
 
 
+@cache
 def instants(scene: Scene) -> st.SearchStrategy[datetime]:
     """An instant to look at, in the pool, near it or anywhere."""
     second = st.one_of(of_pool(scene), seconds(scene.pool[-1] + 400))
@@ -471,5 +493,5 @@ def streams(
     told = draw(
         events(scene, conflicts=conflicts, resolutions=resolutions, broken=broken, retractions=retractions),
     )
-    contract = draw(contracts(scene)) if draw(st.integers(0, 5)) != 5 else None
+    contract = draw(contracts(scene)) if not draw(one_in(6)) else None
     return told, draw(books(scene)), contract, draw(st.one_of(st.none(), instants(scene)))

@@ -74,6 +74,117 @@ def test_worked_case(case: Json) -> None:
     assert sorted(r["reason"] for r in answer["rejects"]) == sorted(case.get("rejects", []))
 
 
+# --- stories ---------------------------------------------------------------------------------------------------------
+
+BOOK: Json = {
+    "currency": "CNY",
+    "time_zone": "Asia/Shanghai",
+    "tax": {"rate": "0.06", "included": True},
+    "skus": {"gpu.test": {}},
+    "plans": {
+        "on_demand": {"unit_s": 60},
+        "pack_once": {"pack": "day", "renew": False, "falls_back_to": "on_demand"},
+        "pack_month": {"pack": "month"},
+    },
+    "prices": [
+        {"sku": "gpu.test", "plan": "on_demand", "per_card_hour": "3.60", "from": "2015-01-01T00:00:00Z"},
+        {"sku": "gpu.test", "plan": "pack_once", "per_card_pack": "24.00", "from": "2015-01-01T00:00:00Z"},
+        {"sku": "gpu.test", "plan": "pack_month", "per_card_pack": "720.00", "from": "2015-01-01T00:00:00Z"},
+    ],
+}
+RENTED = {"account": "acct-1", "sku": "gpu.test", "cards": 1}
+
+
+def told(*rows: tuple[str, str, Json]) -> list[dict[str, Any] | str | bytes]:
+    """Events of instance i at Shanghai times, with ids e0, e1, ..."""
+    head = {"specversion": "1.0", "source": "/test", "subject": "i"}
+    return [
+        {**head, "id": f"e{number}", "type": kind, "time": f"{when}+08:00", "data": data}
+        for number, (when, kind, data) in enumerate(rows)
+    ]
+
+
+def due(answer: Json) -> dict[str, str]:
+    return {bill["month"]: bill["totals"]["due"] for bill in answer["bills"]}
+
+
+def test_excluded_time_of_an_earlier_months_pack_comes_back_in_its_cash_share() -> None:
+    voucher = {"id": "V", "kind": "voucher", "amount": "360", "from": "2026-01-01T00:00:00Z"}
+    contract = {"account": "acct-1", "credits": [{**voucher, "expires": "2027-01-01T00:00:00Z"}]}
+    events = told(
+        ("2026-01-31T10:00:00", "instance.started", {**RENTED, "plan": "pack_month"}),
+        ("2026-02-01T00:00:00", "failure.started", {"incident": "f"}),
+        ("2026-02-02T00:00:00", "failure.ended", {"incident": "f"}),
+    )
+
+    answer = rate(events, BOOK, contract)
+
+    assert due(answer) == {"2026-01": "360.00", "2026-02": "-12.86"}  # 720 / 28 days, half of it paid in cash
+
+
+def test_month_packs_are_counted_from_the_first_anchor() -> None:
+    events = told(
+        ("2026-01-31T10:00:00", "instance.started", {**RENTED, "plan": "pack_month"}),
+        ("2026-04-30T10:00:00", "instance.stopped", {}),
+    )
+
+    months = {"2026-01": "720.00", "2026-02": "720.00", "2026-03": "720.00", "2026-04": "0.00"}
+    assert due(rate(events, BOOK, None)) == months
+
+
+def test_a_card_that_joins_a_pack_that_does_not_renew_is_covered_while_the_first_is_rounded_up() -> None:
+    events = told(
+        ("2026-03-01T00:00:00", "instance.started", {**RENTED, "plan": "pack_once"}),
+        ("2026-03-01T12:00:00", "instance.resized", {"cards": 2}),
+        ("2026-03-02T00:00:10", "instance.stopped", {}),
+    )
+
+    (bill,) = rate(events, BOOK, None)["bills"]
+
+    assert bill["card_seconds"]["padding"] == 50
+    assert bill["totals"]["charges"] == "48.06"
+
+
+def test_a_heartbeat_in_full_opens_an_instance_that_never_ran_and_a_silence_is_unknown() -> None:
+    events = told(
+        ("2026-03-01T00:00:00", "instance.heartbeat", RENTED),
+        ("2026-03-01T00:03:00", "instance.heartbeat", {}),
+        ("2026-03-01T00:10:00", "instance.heartbeat", {}),
+    )
+
+    (bill,) = rate(events, BOOK, None, dt.datetime(2026, 3, 2, tzinfo=dt.UTC))["bills"]
+
+    assert (bill["card_seconds"]["billable"], bill["card_seconds"]["unknown"]) == (180, 420)
+
+
+def test_a_stop_withdrawn_by_a_person_never_was() -> None:
+    decision = {"source": "/test", "id": "e1", "by": "ops", "why": "sent by mistake"}
+    events = told(
+        ("2026-03-01T00:00:00", "instance.started", RENTED),
+        ("2026-03-01T01:00:00", "instance.stopped", {}),
+        ("2026-03-01T02:00:00", "event.retracted", decision),
+    )
+
+    assert due(rate(events, BOOK, None)) == {"2026-03": "7.20"}
+
+
+def test_a_person_says_which_of_two_bodies_stands() -> None:
+    events = told(
+        ("2026-03-01T00:00:00", "instance.started", RENTED),
+        ("2026-03-01T01:00:00", "instance.stopped", {}),
+        ("2026-03-01T04:00:00", "conflict.resolved", {}),
+    )
+    other = {**json.loads(json.dumps(events[1])), "time": "2026-03-01T03:00:00+08:00"}
+    body = {name: other[name] for name in ("type", "subject", "time", "data")}
+    decision = {"source": "/test", "id": "e1", "by": "ops", "why": "asked the host", "body": body}
+    resolved = {**json.loads(json.dumps(events[2])), "data": decision}
+
+    answer = rate([events[0], events[1], other, resolved], BOOK, None)
+
+    assert due(answer) == {"2026-03": "10.80"}
+    assert [reject["reason"] for reject in answer["rejects"]] == ["conflict"]
+
+
 # --- what holds of any bill ------------------------------------------------------------------------------------------
 
 

@@ -177,7 +177,15 @@ def upgrade() -> None:
         "override",
         sa.Column("seq", sa.BigInteger(), nullable=False, comment="the event that no longer speaks as it came"),
         sa.Column("instance_id", sa.Integer(), nullable=False),
-        sa.Column("raw", sa.LargeBinary(), nullable=True, comment="what stands in its place; null: withdrawn"),
+        sa.Column(
+            "second",
+            sa.BigInteger(),
+            nullable=True,
+            comment="of what stands in its place, like all that follows; null: withdrawn",
+        ),
+        sa.Column("kind", sa.SmallInteger(), nullable=True),
+        sa.Column("name", sa.Text(), nullable=True),
+        sa.Column("raw", sa.LargeBinary(), nullable=True),
         sa.PrimaryKeyConstraint("seq", name=op.f("override_pkey")),
     )
     op.create_index(op.f("override_instance_id_idx"), "override", ["instance_id"], unique=False)
