@@ -12,8 +12,8 @@ MONTH = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])")
 class NotAnInstant(BillingError):
     """A word on the command line that is not an instant with an offset."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(f"--as-of: {reason}")
+    def __init__(self, reason: str, option: str) -> None:
+        super().__init__(f"{option}: {reason}")
 
 
 class NotAMonth(BillingError):
@@ -23,12 +23,12 @@ class NotAMonth(BillingError):
         super().__init__(f"{text!r} is not a month like 2026-03")
 
 
-def parse_instant(text: str) -> int:
+def parse_instant(text: str, option: str = "--as-of") -> int:
     """An ISO 8601 instant as its whole second."""
     try:
         return read_second(text)
     except ValueError as error:
-        raise NotAnInstant(str(error)) from error
+        raise NotAnInstant(str(error), option) from error
 
 
 def parse_month(text: str) -> int:

@@ -1,7 +1,7 @@
 """Settings: read once at the rim from the environment or a settings file, and passed inwards as one value.
 
 The environment wins over the file. The file is TOML, named by GPU_BILLING_SETTINGS or `gpu-billing.toml` in the
-working folder, with the same names in lower case: `database_url`, `data`, `kafka`.
+working folder, with the same names in lower case: `database_url`, `data`, `kafka`, `pepper`.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from platformdirs import user_data_path
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from core.errors import BillingError
@@ -36,6 +36,7 @@ class Settings(BaseSettings):
     database_url: str | None = None
     data: Path = Field(default_factory=lambda: user_data_path("gpu-billing", appauthor=False), validate_default=True)
     kafka: str | None = None
+    pepper: SecretStr | None = None
 
     @field_validator("database_url")
     @classmethod
@@ -47,6 +48,13 @@ class Settings(BaseSettings):
         if scheme is None:
             raise ValueError("must be a PostgreSQL address, postgresql://user@host/name")
         return "postgresql://" + url.removeprefix(scheme)
+
+    @field_validator("pepper")
+    @classmethod
+    def _is_long(cls, pepper: SecretStr | None) -> SecretStr | None:
+        if pepper is not None and len(pepper.get_secret_value()) < 32:
+            raise ValueError("must be 32 characters or more")
+        return pepper
 
     @field_validator("data")
     @classmethod

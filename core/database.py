@@ -15,6 +15,7 @@ from core.errors import BillingError
 from core.roles import APPLICATION
 
 if TYPE_CHECKING:  # SQLAlchemy takes a fifth of a second to import, and not every command needs it
+    from psycopg_pool import ConnectionPool
     from sqlalchemy import Engine
 
     from core.config import Settings
@@ -69,3 +70,21 @@ def engine(url: str, *, as_owner: bool = False) -> Engine:
     from sqlalchemy import create_engine  # noqa: PLC0415  # see above
 
     return create_engine("postgresql+psycopg://", creator=lambda: connect(url, as_owner=as_owner), pool_pre_ping=True)
+
+
+def pool(url: str, most: int, patience_s: float) -> ConnectionPool[psycopg.Connection[TupleRow]]:
+    """A few connections in autocommit mode for short questions of many threads, not opened yet.
+
+    Who gets none within ``patience_s`` seconds meets ``psycopg_pool.PoolTimeout``, an ``OperationalError``.
+    """
+    from psycopg_pool import ConnectionPool  # noqa: PLC0415  # only processes that run on need one
+
+    def begin(connection: psycopg.Connection[TupleRow]) -> None:
+        _begin_session(connection, as_owner=False)
+        connection.autocommit = True
+
+    return ConnectionPool(
+        url, min_size=1, max_size=most, timeout=patience_s, open=False, configure=begin,
+        check=ConnectionPool.check_connection, reconnect_timeout=0,
+        kwargs={"autocommit": True, "connect_timeout": CONNECT_SECONDS, "application_name": "gpu-billing"},
+    )  # fmt: skip

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-import msgspec
-
-from metering.events import Fact
 from metering.proof import Run, join_runs
+from metering.reading import Early, Read
 from metering.store import Db
 
 Key = tuple[int, str]
@@ -22,14 +20,12 @@ class BatchBeats:
     births: dict[Key, int] = field(default_factory=dict)
     count: int = 0
 
-    def add(self, instance: int, fact: Fact) -> None:
-        """Take one heartbeat."""
-        self.count += 1
-        self.seconds.setdefault((instance, fact.name or ""), set()).add(fact.second)
-        told = fact.data.describes()
-        if told is not None:
-            key = (instance, msgspec.json.encode(told).decode())
-            self.births[key] = min(fact.second, self.births.get(key, fact.second))
+    @classmethod
+    def of(cls, read: Read, numbers: Mapping[str, int]) -> "BatchBeats":
+        """The heartbeats that were read, by the numbers of their instances."""
+        seconds = {(numbers[subject], session): heard for (subject, session), heard in read.seconds.items()}
+        births = {(numbers[subject], told): second for (subject, told), second in read.births.items()}
+        return cls(seconds, births, read.heard - sum(early.heard for early in read.early.values()))
 
     def instances(self) -> set[int]:
         """The instances that beat."""
@@ -114,3 +110,15 @@ def _store_births(db: Db, births: Mapping[Key, int]) -> Iterable[tuple[int, int]
         " RETURNING instance_id, second",
         [list(column) for column in zip(*rows, strict=True)],
     ).fetchall()
+
+
+def keep_early(db: Db, early: Mapping[int, Early]) -> None:
+    """Note heartbeats that were set aside: one row an instance, with first, last and count."""
+    if early:
+        db.execute(
+            "INSERT INTO early_beat (instance_id, first, last, count)"
+            " SELECT * FROM unnest(%s::int[], %s::bigint[], %s::bigint[], %s::bigint[]) ON CONFLICT (instance_id)"
+            " DO UPDATE SET first = least(early_beat.first, excluded.first), last = greatest(early_beat.last,"
+            " excluded.last), count = early_beat.count + excluded.count, updated_at = clock_timestamp()",
+            [list(column) for column in zip(*((number, *early[number]) for number in sorted(early)), strict=True)],
+        )

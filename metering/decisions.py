@@ -24,7 +24,7 @@ def restate(db: Connection[Any], names: Names, decisions: Sequence[Fact], identi
     rows = [(fact.seq, UUID(bytes=identity(fact.data.source, fact.data.id))) for fact in decisions]
     db.cursor().executemany("INSERT INTO decision (seq, target) VALUES (%s, %s)", rows)
     found = {target for _, target in rows}
-    if db.execute("SELECT FROM decision LIMIT 1").fetchone():
+    if db.execute("SELECT 1 FROM decision LIMIT 1").fetchone():
         known = "SELECT DISTINCT target FROM decision WHERE target = ANY(%s::text[]::uuid[])"
         found.update(row[0] for row in db.execute(known, [[each.hex() for each in identities]]))
     return _restate(db, names, found) if found else []

@@ -56,7 +56,7 @@ def accept(lines: Iterable[Line]) -> Accepted:
             digest = sha256(line.raw).digest()
             if digest not in kept:
                 kept.add(digest)
-                result.rejects.append(Reject(f"line {line.number}", fault.reason, fault.detail, fault.id))
+                result.rejects.append(Reject(line.position, fault.reason, fault.detail, fault.id))
             continue
         fact.seq = result.received
         _take(result, first, fact, line)
@@ -85,4 +85,4 @@ def _quarantine(result: Accepted, fact: Fact, line: Line) -> None:
     if not any(same_body(other.raw, fact.raw) for other in others):
         others.append(fact)
         detail = f"{fact.source}#{fact.id} came with another body before; this one has digest {body_digest(fact.raw)}"
-        result.rejects.append(Reject(f"line {line.number}", "conflict", detail, fact.id))
+        result.rejects.append(Reject(line.position, "conflict", detail, fact.id))

@@ -6,7 +6,7 @@ They can come from the future of the time that they judge, so they are found bef
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from metering.events import CLASS_NUMBERS, FAILURE, JUDGED, START, STOP, Fact
+from metering.events import CLASS_NUMBERS, FAILURE, JUDGED, RETRACTED, START, STOP, Fact
 
 IncidentKey = tuple[int, str]
 """A class number and an incident's name: one incident for ever."""
@@ -27,6 +27,13 @@ class Ruling:
         if self.xids and not outages:
             return False
         return not outages or table.get(outages[0]) != "user"
+
+    def differs(self, other: "Ruling", tables: Iterable[Mapping[int, str]]) -> bool:
+        """Whether this says something else than the other by any of the tables that may be in force."""
+        return self != other and any(
+            self.excluded(table) != other.excluded(table) or self.unlisted(table) != other.unlisted(table)
+            for table in tables
+        )
 
     def unlisted(self, table: Mapping[int, str]) -> tuple[int, ...]:
         """The XIDs that the table does not know, for review."""
@@ -54,6 +61,11 @@ NO_RULINGS = Rulings()
 def needs_ruling(fact: Fact) -> bool:
     """Whether a fact may change a verdict: failures, judgements, and starts and stops that name their session."""
     return fact.kind in (FAILURE, FAILURE + 10, JUDGED) or (fact.kind in (START, STOP) and fact.name is not None)
+
+
+def tells_of_incident(fact: Fact) -> bool:
+    """Whether a fact begins or ends an incident, of which a judgement may be known."""
+    return FAILURE <= fact.kind < RETRACTED
 
 
 def rulings(facts: Iterable[Fact]) -> Rulings:

@@ -74,9 +74,12 @@ class LedgerUsage:
     def _later_instances(self) -> list[int]:
         """Instances that know of facts, postings or decisions after the instant."""
         rows = self._db.execute(
-            "SELECT instance_id FROM head WHERE second > %(as_of)s OR posted > %(as_of)s"
-            " UNION SELECT t.instance_id FROM event e JOIN decision d ON d.seq = e.seq"
-            " JOIN event t ON t.identity = d.target WHERE e.second > %(as_of)s"
+            "WITH RECURSIVE meant AS (SELECT d.target FROM event e JOIN decision d ON d.seq = e.seq"
+            " WHERE e.second > %(as_of)s"
+            " UNION SELECT d.target FROM meant m JOIN event e ON e.identity = m.target JOIN decision d ON d.seq = e.seq)"
+            " SELECT instance_id FROM head WHERE second > %(as_of)s OR posted > %(as_of)s"
+            " UNION SELECT t.instance_id FROM meant m JOIN event t ON t.identity = m.target"
+            " UNION SELECT c.instance_id FROM meant m JOIN conflict c ON c.identity = m.target"
             " UNION SELECT instance_id FROM event WHERE kind = 33 AND second > %(as_of)s",
             {"as_of": self._as_of},
         ).fetchall()

@@ -21,11 +21,20 @@ WIDE: Final = (b"\xff\xfe", b"\xfe\xff", b"{\x00", b"\x00{")
 
 
 class Line(NamedTuple):
-    """One line without its end: its number from 1, its bytes (the first ones where too long), its whole length."""
+    """One line without its end: its number from 1, its bytes (the first ones where too long), its whole length.
+
+    ``place`` says where it stood if that was no file.
+    """
 
     number: int
     raw: bytes
     length: int
+    place: str = ""
+
+    @property
+    def position(self) -> str:
+        """Where it stood, for people."""
+        return self.place or f"line {self.number}"
 
 
 def read_lines(stream: BinaryIO, name: str) -> Iterator[Line]:

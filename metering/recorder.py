@@ -16,19 +16,28 @@ from core import copying
 from core.database import connect
 from core.errors import BillingError
 from metering import cards, store
-from metering.beats import BatchBeats, store_beats
+from metering.beats import BatchBeats, keep_early, store_beats
 from metering.chain import START as CHAIN_START
 from metering.chain import BatchDigest, entry_line, refusals_digest
 from metering.decisions import restate
-from metering.door import readable
-from metering.events import HEARTBEAT, RESOLVED, RETRACTED, Fact, Unreadable, body_digest, is_decision, same_body
-from metering.faults import NO_RULINGS, PLATFORM, Rulings, needs_ruling, rulings
+from metering.events import (
+    JUDGED,
+    RESOLVED,
+    RETRACTED,
+    Fact,
+    Unreadable,
+    body_digest,
+    is_decision,
+    same_body,
+)
+from metering.faults import NO_RULINGS, PLATFORM, Rulings, needs_ruling, rulings, tells_of_incident
 from metering.heads import CHECKPOINT_FACTS, Head, Heads, save_checkpoints, save_heads
 from metering.lines import Line
 from metering.names import Names
 from metering.pieces import Piece, Rounding
 from metering.posting import Posted, Slice, slices_of
 from metering.proof import NO_PROOF
+from metering.reading import Read, read_batch
 from metering.replay import Late, Replay, Replayed, finish, fold_from, pad
 from metering.state import pack
 from metering.store import Db, Span
@@ -92,15 +101,6 @@ class BatchRefused(BillingError):
 
 
 @dataclass(slots=True)
-class _Read:
-    """A batch as read: facts and beats by place, what is unreadable."""
-
-    facts: list[tuple[int, Fact]] = field(default_factory=list)
-    beats: list[Fact] = field(default_factory=list)
-    unreadable: list[tuple[int, Unreadable]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class _Writes:
     """What a batch appends and replaces."""
 
@@ -138,19 +138,24 @@ class Recorder:
         self._db.close()
         self._aside.close()
 
-    def record(self, door: str, lines: Sequence[Line], within: Within = lambda _: None) -> Outcome:
+    def record(
+        self, door: str, lines: Sequence[Line], within: Within = lambda _: None, received_at: int | None = None
+    ) -> Outcome:
+        """Record a batch of events; ``received_at`` is the second at which a stream received them."""
+        return self.record_read(door, read_batch(lines, received_at), within)
+
+    def record_read(self, door: str, read: Read, within: Within = lambda _: None) -> Outcome:
         """Record a batch in one transaction; a batch that meets another on new rows is tried again.
 
         ``within`` is called first inside the transaction: a consumer moves its offset there, and raises if the
         partition is no longer its own.
         """
-        read = _read(lines)
-        numbers = self._names.instances({f.subject for _, f in read.facts} | {f.subject for f in read.beats})
+        numbers = self._names.instances(read.subjects())
         for attempt in range(RETRIES):
             try:
                 with self._db.transaction():
                     within(self._db)
-                    return self._record(door, lines, read, numbers)
+                    return self._record(door, read, numbers)
             except (errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure) as error:
                 self._heads.forget()
                 if attempt == RETRIES - 1:
@@ -170,11 +175,11 @@ class Recorder:
             raise
 
     def _rerate(self, instances: Sequence[int], since: Mapping[int, int] | int) -> None:
-        batch = _Batch(self, "terms", [])
+        batch = _Batch(self, "terms")
         heads = self._heads.lock(self._db, instances)
         late = {
             number: Late(head, since if isinstance(since, int) else since[number], store_last(head), forced=True)
-            for number, head in heads.items() if head.state.second >= 0 or head.beats
+            for number, head in heads.items() if head.settled >= 0
         }  # fmt: skip
         batch.replay(late)
         batch.write(Outcome(), [], BatchBeats(), [])
@@ -183,7 +188,7 @@ class Recorder:
     def accrue(self, until_of: Callable[[str], int]) -> list["Unproven"]:
         """Post what runs, up to an instant by account or to its latest proof (R9); returns what is not proven so far."""
         with self._db.transaction():
-            batch = _Batch(self, "accrual", [])
+            batch = _Batch(self, "accrual")
             rows = self._db.execute("SELECT instance_id FROM head WHERE running").fetchall()
             heads = self._heads.lock(self._db, (row[0] for row in rows))
             reached = batch.accrue(heads, until_of)
@@ -194,14 +199,12 @@ class Recorder:
 
     # --- one batch -----------------------------------------------------------------------------------------------
 
-    def _record(self, door: str, lines: Sequence[Line], read: _Read, numbers: Mapping[str, int]) -> Outcome:
-        batch = _Batch(self, door, lines)
-        beats = BatchBeats()
-        for fact in read.beats:
-            beats.add(numbers[fact.subject], fact)
+    def _record(self, door: str, read: Read, numbers: Mapping[str, int]) -> Outcome:
+        batch = _Batch(self, door)
+        beats = BatchBeats.of(read, numbers)
         involved = {numbers[fact.subject] for _, fact in read.facts} | beats.instances()
         heads = self._heads.lock(self._db, involved)
-        outcome = Outcome(received=len(lines), accepted=beats.count)
+        outcome = Outcome(received=read.received, accepted=read.heard)
         accepted = batch.admit(read, numbers, outcome)
         by_instance: dict[int, list[Fact]] = defaultdict(list)
         for fact in accepted:
@@ -212,6 +215,7 @@ class Recorder:
         batch.store_events(accepted, numbers)
         batch.restate(accepted, heads)
         batch.hear(beats, heads)
+        keep_early(self._db, {numbers[subject]: early for subject, early in read.early.items()})
         batch.fold(heads, by_instance)
         batch.write(outcome, accepted, beats, read.unreadable)
         return outcome
@@ -225,9 +229,9 @@ def store_last(head: Head) -> int:
 class _Batch:
     """One transaction of a door."""
 
-    def __init__(self, recorder: Recorder, door: str, lines: Sequence[Line]) -> None:
+    def __init__(self, recorder: Recorder, door: str) -> None:
         self._db, self._names = recorder._db, recorder._names  # noqa: SLF001  # one module, one class in two parts
-        self._door, self._lines = door, lines
+        self._door = door
         self._door_id = self._find_door(recorder._doors)  # noqa: SLF001
         # The locks come before the terms: new terms are recorded while no batch is under way with older ones.
         self._db.execute(
@@ -260,9 +264,9 @@ class _Batch:
 
     # --- gather --------------------------------------------------------------------------------------------------
 
-    def admit(self, read: _Read, numbers: Mapping[str, int], outcome: Outcome) -> list[Fact]:
+    def admit(self, read: Read, numbers: Mapping[str, int], outcome: Outcome) -> list[Fact]:
         """Tell accepted events from duplicates and conflicts, by identity and body (R25)."""
-        for index, fault in read.unreadable:
+        for index, _, fault in read.unreadable:
             outcome.rejected += 1
             outcome.refusals.append(Refusal(index, "rejected", fault.reason, fault.detail, fault.id))
         identities = {fact.identity() for _, fact in read.facts}
@@ -299,28 +303,27 @@ class _Batch:
         """Find the verdicts that the batch's facts need; where one changes, its time is late (R7, R3)."""
         needing = {n: [f for f in facts if needs_ruling(f)] for n, facts in by_instance.items()}
         names = {(n, f.name) for n, facts in needing.items() for f in facts if f.name is not None}
+        others = {(n, f.name or "") for n, facts in by_instance.items() for f in facts if tells_of_incident(f)} - names
+        if others:
+            names |= store.judged(self._db, others)
         if not names:
             return
         prior = store.facts_named(self._db, names)
-        for number, facts in needing.items():
-            if not facts:
-                continue
+        judged = {(n, f.name or "") for n, facts in needing.items() for f in facts if f.kind == JUDGED}
+        for number, facts in (store.exclusions_named(self._db, judged) if judged else {}).items():
+            prior[number] = [*prior.get(number, []), *facts]
+        for number in {number for number, _ in names}:
             earlier = prior.get(number, [])
-            after = self._rulings[number] = rulings([*earlier, *facts])
+            after = self._rulings[number] = rulings([*earlier, *needing[number]])
             if earlier:
                 self._note_changes(number, heads[number], earlier, rulings(earlier), after)
 
     def _note_changes(self, number: int, head: Head, earlier: list[Fact], old: Rulings, new: Rulings) -> None:
-        account = self.terms.account(head.state.account)
         touched = [f for f in earlier if ((f.source, f.id) in old.negative) != ((f.source, f.id) in new.negative)]
+        tables = self.terms.xid_tables()
         for key, verdict in new.incidents.items():
-            before = old.incidents.get(key, PLATFORM)
-            own = [f for f in earlier if f.kind in (key[0], key[0] + 10) and f.name == key[1]]
-            if own and before != verdict:
-                table = account.xids(own[0].second)
-                same = before.excluded(table) == verdict.excluded(table)
-                if not same or before.unlisted(table) != verdict.unlisted(table) or before.fault != verdict.fault:
-                    touched += own
+            if verdict.differs(old.incidents.get(key, PLATFORM), tables):
+                touched += [f for f in earlier if f.kind in (key[0], key[0] + 10) and f.name == key[1]]
         if touched:
             self._mark(number, head, (fact.second for fact in touched))
 
@@ -349,13 +352,13 @@ class _Batch:
         places = restate(self._db, self._names, decisions, identities)
         if not places:
             return
-        found = {**heads, **Heads().lock(self._db, {number for number, _ in places} - heads.keys())}
+        locked = {**heads, **Heads().lock(self._db, {number for number, _ in places} - heads.keys())}
         ruled = {(number, fact.name) for number, fact in places if needs_ruling(fact) and fact.name is not None}
-        for number, others in store.facts_named(self._db, ruled).items() if ruled else ():
-            places += [(number, fact) for fact in others]
+        for standing in (store.facts_named, store.exclusions_named) if ruled else ():
+            places += [(number, fact) for number, facts in standing(self._db, ruled).items() for fact in facts]
         for number, fact in places:
             if not is_decision(fact.kind):
-                self._mark(number, found[number], [fact.second])
+                self._mark(number, locked[number], [fact.second])
 
     def hear(self, beats: BatchBeats, heads: Mapping[int, Head]) -> None:
         """Keep the heartbeats; proof of settled time makes an instance late."""
@@ -477,7 +480,7 @@ class _Batch:
 
     def write(
         self, outcome: Outcome, accepted: Sequence[Fact], beats: BatchBeats,
-        unreadable: Sequence[tuple[int, Unreadable]],
+        unreadable: Sequence[tuple[int, Line, Unreadable]],
     ) -> None:  # fmt: skip
         """Append everything and close the batch with its link of the chain."""
         counts = (outcome.received, outcome.accepted, outcome.duplicate, outcome.rejected, beats.count)
@@ -513,6 +516,7 @@ class _Batch:
         ids = store.take_numbers(self._db, "entry_id_seq", len(rows))
         series = names.number_series({each.piece.series for _, each, _ in rows})
         prices = names.number_prices({each.piece.price for _, each, _ in rows})
+        subjects = names.subjects_of({number for number, _, _ in rows})
         names.note_account_instances({(each.piece.series.account, number) for number, each, _ in rows})
         sums: dict[tuple[int, int, int, int], int] = defaultdict(int)
         encoded = []
@@ -521,21 +525,20 @@ class _Batch:
                 piece = piece._replace(quantity=-piece.quantity)  # noqa: PLW2901  # the row's own sign
             series_id, price_id = series[piece.series], prices[piece.price]
             sums[(series_id, price_id, piece.kind, day)] += piece.quantity
-            self._digest.entry(entry_line(entry, names.subjects[number], day, piece, reverses))
+            self._digest.entry(entry_line(entry, subjects[number], day, piece, reverses))
             encoded.append(_entry_row(entry, self.id, number, series_id, price_id, day, piece, reverses))
         copying.copy_rows(self._db, "entry", store.ENTRY_COLUMNS, encoded)
         deltas = [store.USAGE_LAYOUT.row((self.id, *key, quantity)) for key, quantity in sums.items() if quantity]
         copying.copy_rows(self._db, "usage_day", store.USAGE_COLUMNS, deltas)
         return ids
 
-    def _write_rejects(self, unreadable: Sequence[tuple[int, Unreadable]]) -> None:
+    def _write_rejects(self, unreadable: Sequence[tuple[int, Line, Unreadable]]) -> None:
         rows = []
-        for index, fault in unreadable:
-            line = self._lines[index]
+        for _, line, fault in unreadable:
             digest = sha256(line.raw).digest()
             self._refused.append((fault.reason, digest))
             rows.append(
-                (digest, self.id, f"line {line.number}", fault.reason, fault.detail.replace("\x00", ""), fault.id,
+                (digest, self.id, line.position, fault.reason, fault.detail.replace("\x00", ""), fault.id,
                  line.length, line.raw[:KEPT_BYTES])
             )  # fmt: skip
         if rows:
@@ -544,21 +547,6 @@ class _Batch:
                 " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
                 rows,
             )
-
-
-def _read(lines: Iterable[Line]) -> _Read:
-    read = _Read()
-    for index, line in enumerate(lines):
-        try:
-            fact = readable(line)
-        except Unreadable as fault:
-            read.unreadable.append((index, fault))
-            continue
-        if fact.kind == HEARTBEAT:
-            read.beats.append(fact)
-        else:
-            read.facts.append((index, fact))
-    return read
 
 
 def _entry_row(

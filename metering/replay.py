@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from metering import cards, store
 from metering.events import BILLABLE, Fact
-from metering.faults import NO_RULINGS, Rulings, needs_ruling, rulings
+from metering.faults import NO_RULINGS, Rulings, needs_ruling, rulings, tells_of_incident
 from metering.heads import CHECKPOINT_FACTS, Head
 from metering.names import Names
 from metering.pieces import Piece, Rounding, billable_by_cards
@@ -97,9 +97,7 @@ class Replay:
             stops = ahead.get(number, [])
             spans.append(Span(number, start, stops[-1][0] if len(stops) == reach else LAST))
         facts = store.facts_in(self._db, spans)
-        named = store.facts_named(
-            self._db, {(number, f.name) for number, found in facts.items() for f in found if needs_ruling(f) and f.name}
-        )
+        named = self._facts_ruled(facts)
         beating = [(span.instance, span.after) for span in spans if late[span.instance].head.beats]
         proofs = store.proofs_since(self._db, beating) if beating else {}
         attempts = {}
@@ -113,6 +111,15 @@ class Replay:
                 facts.get(number, []), dict(ahead.get(number, ())), span.until == LAST,
             )  # fmt: skip
         return attempts
+
+    def _facts_ruled(self, facts: Mapping[int, list[Fact]]) -> dict[int, list[Fact]]:
+        """All facts, at any time, that have a say in the verdicts that some facts need."""
+        every = [(number, fact) for number, found in facts.items() for fact in found if fact.name]
+        names = {(number, fact.name or "") for number, fact in every if needs_ruling(fact)}
+        others = {(number, fact.name or "") for number, fact in every if tells_of_incident(fact)} - names
+        if others:
+            names |= store.judged(self._db, others)
+        return store.facts_named(self._db, names) if names else {}
 
     def _fold(
         self, late: Late, attempt: _Attempt, facts: list[Fact], stored: Mapping[int, bytes], to_head: bool

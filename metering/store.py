@@ -93,6 +93,31 @@ def facts_named(db: Db, names: Iterable[tuple[int, str]]) -> dict[int, list[Fact
     return _facts(rows)
 
 
+def judged(db: Db, names: Iterable[tuple[int, str]]) -> set[tuple[int, str]]:
+    """Those (instance, name) of incidents that a person has judged."""
+    rows = db.execute(
+        "SELECT w.instance_id, w.name FROM unnest(%s::int[], %s::text[]) AS w (instance_id, name) WHERE"
+        " EXISTS (SELECT FROM event e WHERE e.instance_id = w.instance_id AND e.name = w.name AND e.kind = 33) OR"
+        " EXISTS (SELECT FROM override o WHERE o.instance_id = w.instance_id AND o.name = w.name AND o.kind = 33)",
+        _columns(sorted(set(names)), 2), binary=True,
+    )  # fmt: skip
+    return {(number, name) for number, name in rows}
+
+
+def exclusions_named(db: Db, names: Iterable[tuple[int, str]]) -> dict[int, list[Fact]]:
+    """The standing facts of incidents but failures by (instance, name), for the rare judgement on one."""
+    rows = db.execute(
+        "WITH w AS (SELECT * FROM unnest(%s::int[], %s::text[]) AS w (instance_id, name))"
+        " SELECT e.instance_id, e.seq, e.raw FROM w"
+        " JOIN event e ON e.instance_id = w.instance_id AND e.name = w.name AND e.kind IN (11, 12, 14, 21, 22, 24)"
+        " WHERE NOT EXISTS (SELECT FROM override o WHERE o.seq = e.seq)"
+        " UNION ALL SELECT o.instance_id, o.seq, o.raw FROM w"
+        " JOIN override o ON o.instance_id = w.instance_id AND o.name = w.name AND o.kind IN (11, 12, 14, 21, 22, 24)",
+        _columns(sorted(set(names)), 2), binary=True,
+    )  # fmt: skip
+    return _facts(rows)
+
+
 def _facts(rows: Iterable[tuple[int, int, bytes]]) -> dict[int, list[Fact]]:
     found: dict[int, list[Fact]] = defaultdict(list)
     for number, seq, raw in rows:

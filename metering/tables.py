@@ -1,8 +1,9 @@
-"""The tables of the ledger. Seconds are whole seconds since 1970 in UTC, days are days since 1970 of the account's zone.
+"""The tables of the ledger. Seconds are whole seconds since 1970 in UTC, days are days since 1970 in the account's zone.
 
-``event``, ``entry``, ``batch``, ``reject``, ``conflict`` and ``terms_version`` only ever grow; the database refuses
-anything else. ``head``, ``checkpoint``, ``proof_run``, ``birth``, ``override``, ``finding``, ``rerating`` and ``usage_day``
-can all be made again from them. Whatever is unique is unique within an instance or a door, so that the tables can be spread.
+``event``, ``entry``, ``batch``, ``reject``, ``conflict``, ``dead_letter`` and ``terms_version`` only ever grow; the
+database refuses anything else. ``head``, ``checkpoint``, ``proof_run``, ``birth``, ``override``, ``finding``,
+``rerating`` and ``usage_day`` can all be made again from them. Whatever is unique is unique within an instance or a
+door, so that the tables can be spread.
 """
 
 from sqlalchemy import (
@@ -98,6 +99,7 @@ event = Table(
         "event_instance_name_idx", "instance_id", "name",
         postgresql_where=text("name IS NOT NULL AND kind IN (1, 3, 10, 20, 33)"),
     ),
+    Index("event_judged_idx", "instance_id", "name", postgresql_where=text("kind = 33")),
     Index("event_batch_idx", "batch_id", postgresql_using="brin"),
 )  # fmt: skip
 
@@ -258,4 +260,55 @@ month_pin = Table(
     Column("month", Integer, primary_key=True),
     Column("terms_number", Integer, nullable=False, comment="the highest version that the closed month sees"),
     Column("closed_at", BigInteger, nullable=False),
+)  # fmt: skip
+
+stream_offset = Table(
+    "stream_offset", metadata,
+    Column("topic", Text, primary_key=True),
+    Column("partition", Integer, primary_key=True, autoincrement=False),
+    Column("next_offset", BigInteger, nullable=False, comment="of the first message not recorded yet"),
+    Column("epoch", BigInteger, nullable=False, comment="one more with each consumer that takes over"),
+    Column("owner", Text, nullable=False, comment="the consumer that took over last"),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    postgresql_with={"fillfactor": "50"},
+    comment="How far each partition is recorded; its row is the partition's lock.",
+)  # fmt: skip
+
+dead_letter = Table(
+    "dead_letter", metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("topic", Text, nullable=False),
+    Column("partition", Integer, nullable=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("key", LargeBinary),
+    Column("reason", Text, nullable=False),
+    Column("detail", Text, nullable=False),
+    Column("received_at", BigInteger, nullable=False, comment="the message's own time, a second"),
+    Column("recorded_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    Column("length", BigInteger, nullable=False),
+    Column("raw", LargeBinary, nullable=False, comment="the first MiB"),
+    UniqueConstraint("topic", "partition", "offset", name="dead_letter_topic_partition_offset_key"),
+    comment="Messages of which nothing could be read, each kept once.",
+)  # fmt: skip
+
+dead_letter_replay = Table(
+    "dead_letter_replay", metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("dead_letter_id", BigInteger, ForeignKey("dead_letter.id"), nullable=False, index=True),
+    Column("replayed_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    Column("received", Integer, nullable=False),
+    Column("accepted", Integer, nullable=False),
+    Column("duplicate", Integer, nullable=False),
+    Column("rejected", Integer, nullable=False),
+    comment="Dead letters that could be read after all; one that has a row here waits for nobody.",
+)  # fmt: skip
+
+early_beat = Table(
+    "early_beat", metadata,
+    Column("instance_id", Integer, primary_key=True, autoincrement=False),
+    Column("first", BigInteger, nullable=False, comment="earliest second that such a heartbeat named"),
+    Column("last", BigInteger, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.clock_timestamp()),
+    comment="Heartbeats dated more than five minutes after their receipt: set aside, they prove nothing.",
 )  # fmt: skip

@@ -77,12 +77,12 @@ class Fold:
         self.advance(second)
         before = self.state
         heard = [fact for fact in facts if fact.kind != HEARTBEAT]
-        if heard:
+        if heard or self.proof.births:
             self._lifecycle(second, sorted((f for f in heard if f.kind < FAILURE), key=Fact.order))
-            if len(heard) > 1 or heard[0].kind >= FAILURE:
+            if len(heard) > 1 or (heard and heard[0].kind >= FAILURE):
                 self._incidents(second, sorted((f for f in heard if f.kind >= FAILURE), key=_starts_before_ends))
-        if self.proof.runs or self.proof.births:
-            self._heartbeats(second, before)
+        if self.proof.runs:
+            self._watch(second, before)
         if before.sessions:
             self._settle(before, second)
 
@@ -215,7 +215,7 @@ class Fold:
     # --- sessions ------------------------------------------------------------------------------------------------
 
     def _lifecycle(self, second: int, facts: Sequence[Fact]) -> None:
-        """In one second: what runs stops, then starts, then their own stops, then resizes (settled: Same second)."""
+        """In one second what runs stops, then starts, then their own stops, then resizes (settled: Same second)."""
         spare: list[Fact] = []
         stopped: set[str | None] = set()
         for fact in facts:
@@ -231,6 +231,7 @@ class Fold:
         for fact in facts:
             if fact.kind == START:
                 self._start(second, fact)
+        self._births(second)
         for fact in spare:
             if self.state.session(fact.name):
                 self._close(fact.name)
@@ -314,8 +315,9 @@ class Fold:
             self._round(before, old, second)
         if not before.packs and not before.fallen:
             return
-        kept = ended or (old.account, old.region, old.sku, old.plan) != (new.account, new.region, new.sku, new.plan)  # type: ignore[union-attr]  # None is ended
-        stay = () if kept or new is None else cards.first(new.cards)
+        goes_on = new is not None and not ended
+        same = new is not None and (old.account, old.sku, old.plan) == (new.account, new.sku, new.plan)
+        stay = cards.first(new.cards) if new is not None and goes_on and same else cards.NONE
         packs: list[HeldPack] = []
         for held in before.packs:
             leaving = cards.difference(held.cards, stay)
@@ -404,8 +406,8 @@ class Fold:
             others = tuple(sorted((*others, rest), key=lambda each: (each.klass, each.name)))
         self._replace(incidents=others)
 
-    def _heartbeats(self, second: int, before: State) -> None:
-        """A full heartbeat of an instance that never had a session opens one; first beats begin the watch (R9)."""
+    def _births(self, second: int) -> None:
+        """A full heartbeat of an instance that never had a session opens one (R9)."""
         for birth in self.proof.births:
             if birth.second == second and not self.state.ever:
                 told = birth.terms
@@ -413,6 +415,9 @@ class Fold:
                     self._open(second, told.session, told, birth.evidence)
                 else:
                     self._find("no_price", second, birth.evidence, f"no price for {told.sku} on {told.plan}")
+
+    def _watch(self, second: int, before: State) -> None:
+        """The first heartbeat of a session begins its watch; one without a session is noted (R9)."""
         for name, runs in self.proof.runs.items():
             if not any(first <= second <= last for first, last in runs):
                 continue

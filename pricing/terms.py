@@ -70,6 +70,12 @@ class Terms:
         """Terms that were all recorded at once and pinned nowhere, as a dry run has them."""
         return cls((Version(number, each) for number, each in enumerate(terms, start=1)), None, default_book)
 
+    def xid_tables(self) -> list[Mapping[int, str]]:
+        """Every table of XID classes that may be in force anywhere."""
+        books = (version.terms for version in self.versions)
+        tables = [DEFAULT_XIDS, *(book.xids for book in books if isinstance(book, PriceBook))]
+        return [table for place, table in enumerate(tables) if table not in tables[:place]]
+
     def account(self, account: str) -> "AccountTerms":
         """The terms of one account; without a contract it has the standard price book and nothing else."""
         known = self._accounts.get(account)

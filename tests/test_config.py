@@ -52,7 +52,7 @@ def test_an_empty_variable_is_no_variable(monkeypatch: pytest.MonkeyPatch) -> No
     ("content", "message"),
     [
         ("databse_url = 'x'", "gpu-billing.toml: unknown setting 'databse_url', did you mean 'database_url'?"),
-        ("colour = 'red'", "gpu-billing.toml: unknown setting 'colour'; known are database_url, data, kafka"),
+        ("colour = 'red'", "gpu-billing.toml: unknown setting 'colour'; known are database_url, data, kafka, pepper"),
         ("kafka = 9092", "gpu-billing.toml: kafka: Input should be a valid string"),
         (
             "database_url = 'sqlite:///x'",

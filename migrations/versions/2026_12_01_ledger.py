@@ -133,6 +133,9 @@ def upgrade() -> None:
         postgresql_where=sa.text("name IS NOT NULL AND kind IN (1, 3, 10, 20, 33)"),
     )
     op.create_index("event_instance_second_idx", "event", ["instance_id", "second"], unique=False)
+    op.create_index(
+        "event_judged_idx", "event", ["instance_id", "name"], unique=False, postgresql_where=sa.text("kind = 33")
+    )
     op.create_table(
         "finding",
         sa.Column("instance_id", sa.Integer(), nullable=False),

@@ -1,0 +1,1 @@
+"""The HTTP door: events in, verdicts out, and what a watchman asks."""

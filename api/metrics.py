@@ -1,0 +1,52 @@
+"""What the API counts; routes, statuses and verdicts are labels, accounts and keys are not."""
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client import REGISTRY as OWN
+from prometheus_client.values import ValueClass
+
+_REQUESTS = Counter("gpu_billing_http_requests", "Requests answered.", ["route", "method", "status"])
+_SECONDS = Histogram(
+    "gpu_billing_http_request_seconds", "From a request's first byte to its answer's last.", ["route"],
+    buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)  # fmt: skip
+_EVENTS = Counter("gpu_billing_http_events", "Events brought by requests, by what became of them.", ["verdict"])
+_BATCH = Histogram(
+    "gpu_billing_http_batch_events", "Events of one transaction.", buckets=(1, 10, 100, 500, 1000, 2500, 5000, 10000)
+)
+_TOGETHER = Histogram(
+    "gpu_billing_http_batch_requests", "Requests of one transaction.", buckets=(1, 2, 4, 8, 16, 32)
+)  # fmt: skip
+
+
+def note_request(route: str, method: str, status: int, seconds: float) -> None:
+    """Count a request."""
+    _REQUESTS.labels(route, method, str(status)).inc()
+    _SECONDS.labels(route).observe(seconds)
+
+
+def note_events(verdicts: Mapping[str, int]) -> None:
+    """Count a request's events by verdict."""
+    for verdict, count in verdicts.items():
+        if count:
+            _EVENTS.labels(verdict).inc(count)
+
+
+def note_batch(events: int, requests: int) -> None:
+    """Count a transaction."""
+    _BATCH.observe(events)
+    _TOGETHER.observe(requests)
+
+
+def page() -> bytes:
+    """All figures of this process, or of all its siblings where there are some, as Prometheus reads them."""
+    if not _has_siblings():
+        return generate_latest(OWN)
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry)
+    return generate_latest(registry)
+
+
+def _has_siblings() -> bool:
+    return ValueClass.__name__ == "MmapedValue"
