@@ -1,4 +1,4 @@
-"""Around every request: an id, one line in the log, one observation in the metrics; never a header or a query in either."""
+"""Around every request: an id, a line in the log, an observation in the metrics; never a header or a query in them."""
 
 import re
 import time

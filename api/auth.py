@@ -1,8 +1,9 @@
-"""Who sends: a key in the Authorization header, checked against its hash for every request (no cache, so that a
-revocation holds from the next request on)."""
+"""Who sends: a key in the Authorization header, checked against its hash for every request.
+
+Nothing is remembered between requests, so that a revocation holds from the next one on.
+"""
 
 from fastapi import Depends, Request
-from structlog.contextvars import bind_contextvars
 
 from api.service import Service, service
 from core.errors import BillingError
@@ -49,7 +50,7 @@ class ScopeMissing(BillingError):
 def ingest_key(request: Request, shared: Service = Depends(service)) -> Key:  # noqa: B008  # how FastAPI is told
     """The key of a request that may bring events."""
     key = _known_key(shared, _sent(request))
-    bind_contextvars(key=key.id)
+    request.state.key = key.id
     status = key.status(shared.clock())
     if status == "revoked":
         raise KeyRevoked(key)

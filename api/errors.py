@@ -42,9 +42,9 @@ class NotReady(BillingError):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How one fact is told: its name in ``type``, its title, its status, its headers, and a detail where not its own."""
+    """How one fact is told: its name in ``type``, title, status, headers, and a detail in place of the error's own."""
 
-    name: str
+    name: str | None
     title: str
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -54,6 +54,8 @@ class Kind:
 _ASK: Final = {"WWW-Authenticate": 'Bearer realm="gpu-billing"'}
 _INVALID: Final = {"WWW-Authenticate": 'Bearer realm="gpu-billing", error="invalid_token"'}
 _SCOPE: Final = {"WWW-Authenticate": 'Bearer realm="gpu-billing", error="insufficient_scope", scope="ingest"'}
+_ACCEPT: Final = {"Accept": ", ".join(bodies.KNOWN)}
+_GZIP: Final = {"Accept-Encoding": "gzip"}
 _RETRY: Final = {"Retry-After": RETRY_S}
 _AWAY: Final = Kind(
     "database-away", "The database cannot be reached", 503, _RETRY,
@@ -75,8 +77,8 @@ KINDS: Final[dict[type[Exception], Kind]] = {
     bodies.BodyUnreadable: Kind("body-unreadable", "The body cannot be read", 400),
     bodies.BodyTooLarge: Kind("body-too-large", "The body is too large", 413),
     bodies.TooManyEvents: Kind("too-many-events", "Too many events", 413),
-    bodies.MediaUnsupported: Kind("media-unsupported", "Unknown content type", 415, {"Accept": ", ".join(bodies.KNOWN)}),
-    bodies.EncodingUnsupported: Kind("encoding-unsupported", "Unknown content encoding", 415, {"Accept-Encoding": "gzip"}),
+    bodies.MediaUnsupported: Kind("media-unsupported", "Unknown content type", 415, _ACCEPT),
+    bodies.EncodingUnsupported: Kind("encoding-unsupported", "Unknown content encoding", 415, _GZIP),
     BodyTooSlow: Kind("body-too-slow", "The body came too slowly", 408),
     service.KeyBusy: Kind("key-busy", "Too many requests of this key", 429, _RETRY),
     service.ServerBusy: Kind("server-busy", "Too many requests", 503, _RETRY),
@@ -113,12 +115,11 @@ def _answer(request: Request, error: Exception) -> Response:
 def _answer_http(request: Request, error: Exception) -> Response:
     """What the framework itself refuses: no such path, no such method."""
     assert isinstance(error, HTTPException)
-    return problem(request, Kind("http", error.detail, error.status_code, error.headers or {}), error.detail)
+    return problem(request, Kind(None, error.detail, error.status_code, error.headers or {}), error.detail)
 
 
 def problem(request: Request, kind: Kind, detail: str) -> Response:
     """The answer to a request that was not carried out."""
-    told: Any = Problem(
-        f"urn:gpu-billing:problem:{kind.name}", kind.title, kind.status, detail, request.state.request_id
-    )
+    name = f"urn:gpu-billing:problem:{kind.name}" if kind.name else "about:blank"
+    told: Any = Problem(name, kind.title, kind.status, detail, request.state.request_id)
     return Response(msgspec.json.encode(told), kind.status, kind.headers, PROBLEM)

@@ -1,10 +1,11 @@
 """What the API counts; routes, statuses and verdicts are labels, accounts and keys are not."""
 
+import os
 from collections.abc import Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
-from prometheus_client import REGISTRY as OWN
-from prometheus_client.values import ValueClass
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
 _REQUESTS = Counter("gpu_billing_http_requests", "Requests answered.", ["route", "method", "status"])
 _SECONDS = Histogram(
@@ -41,12 +42,8 @@ def note_batch(events: int, requests: int) -> None:
 
 def page() -> bytes:
     """All figures of this process, or of all its siblings where there are some, as Prometheus reads them."""
-    if not _has_siblings():
-        return generate_latest(OWN)
+    if SHARED not in os.environ:  # as the library itself tells whether there are siblings
+        return generate_latest(REGISTRY)
     registry = CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry)
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return generate_latest(registry)
-
-
-def _has_siblings() -> bool:
-    return ValueClass.__name__ == "MmapedValue"

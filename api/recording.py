@@ -15,6 +15,7 @@ from typing import Final
 import psycopg
 import structlog
 
+from api import metrics
 from core.errors import BillingError
 from metering.lines import Line
 from metering.recorder import Recorder, Refusal
@@ -30,7 +31,7 @@ class NotRecordedInTime(BillingError):
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"not recorded within {seconds:g} s; whether it still will be is open, so send it again: duplicates are harmless"
+            f"not recorded within {seconds:g} s, and it may still be: send it again, duplicates are harmless"
         )
 
 
@@ -92,12 +93,14 @@ class Recorders:
             try:
                 recorder = recorder or self._make()
                 _record_together(recorder, door, requests)
+                metrics.note_batch(sum(len(each.lines) for each in requests), len(requests))
             except BaseException as error:  # noqa: BLE001  # every request gets an answer, whatever it is
                 log.warning("not recorded", door=door, requests=len(requests), error=repr(error))
                 for each in requests:
                     if not each.answer.done():
                         each.answer.set_exception(error)
-                recorder = _let_go(recorder)
+                _let_go(recorder)
+                recorder = None
             self._done(door)
         _let_go(recorder)
 

@@ -32,7 +32,7 @@ Verdict = Accepted | NotAccepted
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What became of a request's events, in the order in which they came: received = accepted + duplicate + rejected."""
+    """What became of a request's events, in their order: received = accepted + duplicate + rejected."""
 
     received: int
     accepted: int

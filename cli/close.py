@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.ledger import NEEDS_A_PERSON
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core.config import Settings
     from metering.names import Names
 
-NEEDS_A_PERSON = 1
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -41,6 +42,7 @@ def close(
     json: Json = False,
 ) -> int:
     """Issue a month: one invoice for each account that has something to bill."""
+    from cli.ledger import recording
     from cli.show import print_json
     from cli.show_invoices import print_close
     from cli.times import parse_instant, parse_month
@@ -49,16 +51,11 @@ def close(
     from core.config import load
     from invoices.close import close_month
     from invoices.files import write_invoice
-    from metering.recorder import Recorder
 
     number, until = parse_month(month), parse_instant(as_of) if as_of else second_of(now())
     settings = load()
-    with reading(settings) as (db, names):
-        recorder = Recorder(_url(settings))
-        try:
-            closed = close_month(recorder, db, names, number, until, accept_open)
-        finally:
-            recorder.close()
+    with recording() as recorder, reading(settings) as (db, names):
+        closed = close_month(recorder, db, names, number, until, accept_open)
     files = [path for each in closed.issued for path in write_invoice(settings.data / "invoices", each)]
     if json:
         print_json({**closed.to_json(), "files": [str(path) for path in files]})
@@ -103,12 +100,6 @@ def verify(json: Json = False) -> int:
             typer.echo(line)
         typer.echo("the books agree" if not found else f"{len(found)} differences")
     return NEEDS_A_PERSON if found else 0
-
-
-def _url(settings: "Settings") -> str:
-    from core.database import database
-
-    return database(settings)
 
 
 def _folder(files: "list[Path]") -> str:

@@ -38,11 +38,10 @@ def demo(
 
 
 def _run(settings: "Settings", url: str, month: int, events: Path, say: Say) -> None:
+    from cli.ledger import recording_at
     from cli.show_invoices import print_invoices
-    from metering.recorder import Recorder
 
-    recorder = Recorder(url)
-    try:
+    with recording_at(url) as recorder:
         _apply_terms(recorder, say)
         outcome = _stream(recorder, events)
         say(
@@ -50,8 +49,6 @@ def _run(settings: "Settings", url: str, month: int, events: Path, say: Say) -> 
             f" {outcome.rejected:,} rejected"
         )
         documents = _close(recorder, url, month, settings.data / "invoices", say)
-    finally:
-        recorder.close()
     print_invoices(documents)
     folder = settings.data / "invoices"
     say(f"Events:   {events}")

@@ -13,13 +13,21 @@ FAILED = 2
 
 @contextmanager
 def recording() -> "Iterator[Recorder]":
-    """A recorder; what new terms touched and a killed command left is rated first."""
+    """A recorder on the books of the settings; what new terms touched and a killed command left is rated first."""
     from cli.books import books
     from core.config import load
+
+    with recording_at(books(load())) as recorder:
+        yield recorder
+
+
+@contextmanager
+def recording_at(url: str) -> "Iterator[Recorder]":
+    """The same for a database at an address."""
     from metering.recorder import Recorder
     from metering.terms_apply import finish_rerating
 
-    recorder = Recorder(books(load()))
+    recorder = Recorder(url)
     try:
         finish_rerating(recorder)
         yield recorder

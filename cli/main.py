@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cli import bills, close, database, demo, import_table, ingest, rate, terms
+from cli import bills, close, database, demo, import_table, ingest, keys, rate, serve, terms
 from core.errors import BillingError
 
 FAILED = 2
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.add_typer(database.app, name="database")
 app.add_typer(terms.app, name="terms")
+app.add_typer(keys.app, name="keys")
 app.command()(rate.rate)
 app.command()(ingest.ingest)
 app.command("import")(import_table.import_table)
@@ -33,6 +34,7 @@ app.command()(close.close)
 app.command()(close.invoices)
 app.command()(close.verify)
 app.command()(demo.demo)
+app.command()(serve.serve)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from filelock import FileLock, Timeout
 from kafka import KafkaAdminClient
 from kafka.errors import KafkaError
 
@@ -77,6 +78,7 @@ class EmbeddedBroker:
         self.port, self._controller_port = _free_ports()
         self._guard: subprocess.Popen[str] | None = None
         self._process_id = 0
+        self._lock = FileLock(folder / "lock", timeout=0, thread_local=False)
 
     @property
     def bootstrap(self) -> str:
@@ -92,11 +94,12 @@ class EmbeddedBroker:
         """Starts it and waits until it answers; raises ``BrokerFailed``, or ``BrokerUnavailable`` without Java."""
         if self.is_running:
             return
-        self._write_settings()
-        if not (self.folder / "log" / "meta.properties").exists():
-            self._format()
-        self._launch()
+        self._take_folder()
         try:
+            self._write_settings()
+            if not (self.folder / "log" / "meta.properties").exists():
+                self._format()
+            self._launch()
             self._wait_until_ready()
         except BaseException:  # also when interrupted: nobody else would stop it
             self.kill()
@@ -112,12 +115,12 @@ class EmbeddedBroker:
 
     def kill(self) -> None:
         """Ends it at once, as a crash would."""
-        if self._guard is None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(self._guard.pid, signal.SIGKILL)
-        self._guard.communicate()
-        self._guard = None
+        if self._guard is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._guard.pid, signal.SIGKILL)
+            self._guard.communicate()
+            self._guard = None
+        self._lock.release()
 
     def restart(self) -> None:
         """Stops and starts it, on the same port with the same log."""
@@ -135,24 +138,33 @@ class EmbeddedBroker:
     def _log(self) -> Path:
         return self.folder / "server.log"
 
+    def _take_folder(self) -> None:
+        """Kafka locks its log as well, but a second broker that finds it locked has upset the first by then."""
+        try:
+            (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
+            self._lock.acquire()
+        except Timeout as error:
+            raise BrokerFailed(self.folder, "another command runs a broker there") from error
+        except OSError as error:
+            raise BrokerFailed(self.folder, error.strerror or str(error)) from error
+
     def _write_settings(self) -> None:
         own = {
             "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
             "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
         }
-        try:
-            (self.folder / "tmp").mkdir(parents=True, exist_ok=True)
-            lines = [f"{name}={value}\n" for name, value in (SETTINGS | own).items()]
-            (self.folder / "server.properties").write_text("".join(lines))
-        except OSError as error:
-            raise BrokerFailed(self.folder, error.strerror or str(error)) from error
+        lines = [f"{name}={value}\n" for name, value in (SETTINGS | own).items()]
+        (self.folder / "server.properties").write_text("".join(lines))
 
     def _format(self) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        command = self._java("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "--config=server.properties")
+        words = ("format", f"--cluster-id={cluster}", "--config=server.properties")
+        command = self._java("kafka.tools.StorageTool", *words)
         with self._log.open("a") as log:
-            done = subprocess.run(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)  # noqa: S603  # our own words
+            done = subprocess.run(  # noqa: S603  # our own words
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False
+            )
         if done.returncode:
             raise BrokerFailed(self.folder, self._last_words())
 
@@ -174,10 +186,14 @@ class EmbeddedBroker:
         while time.monotonic() < deadline:
             if not self.is_running:
                 raise BrokerFailed(self.folder, self._last_words())
-            if _answers(self.port):
+            if _cluster_at(self.port) == self._cluster():
                 return
             time.sleep(0.1)  # a broker tells nobody when it is ready
         raise BrokerFailed(self.folder, f"it was not ready after {START_SECONDS} s, see {self._log}")
+
+    def _cluster(self) -> str:
+        lines = (self.folder / "log" / "meta.properties").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if not line.startswith("#"))["cluster.id"]
 
     def _last_words(self) -> str:
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines()]
@@ -185,14 +201,15 @@ class EmbeddedBroker:
         return f"{said[-1] if said else 'it ended'} (see {self._log})"
 
 
-def _answers(port: int) -> bool:
-    """Whether it takes requests and has let itself into the cluster, so that a topic can be made."""
+def _cluster_at(port: int) -> str | None:
+    """The cluster of a broker that takes requests and has let itself in, so that topics can be made; else nothing."""
     try:
         socket.create_connection((HOST, port), timeout=1).close()
         with KafkaAdminClient(bootstrap_servers=f"{HOST}:{port}", bootstrap_timeout_ms=5_000) as admin:
-            return any(not each["is_fenced"] for each in admin.describe_cluster()["brokers"])
+            found = admin.describe_cluster()
     except (OSError, KafkaError):
-        return False
+        return None
+    return found["cluster_id"] if any(not each["is_fenced"] for each in found["brokers"]) else None
 
 
 def _free_ports() -> tuple[int, int]:

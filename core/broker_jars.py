@@ -1,4 +1,4 @@
-"""What an embedded broker runs on: Java, and the jars of Apache Kafka, fetched once with Maven into the user's cache."""
+"""What an embedded broker runs on: Java, and the jars of Apache Kafka that Maven fetches once into the user's cache."""
 
 import os
 import re

@@ -5,10 +5,11 @@ import sys
 from typing import Any
 
 import structlog
+from structlog.typing import Processor
 
 from core.keys import MASK, SHAPE
 
-_SHARED: list[Any] = [
+_SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -17,7 +18,7 @@ _SHARED: list[Any] = [
 
 def configure(level: int = logging.INFO) -> None:
     """Sends our own logs and those of the libraries the same way."""
-    render = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(), _without_keys]
+    render: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(), _without_keys]
     structlog.configure(
         processors=[*_SHARED, *render],
         wrapper_class=structlog.make_filtering_bound_logger(level),

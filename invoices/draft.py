@@ -3,6 +3,7 @@
 ``bills_json`` answers what ``rate`` answers on the same facts, from the ledger.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from metering.names import Names
 from metering.rate import MonthTermsOf
 from metering.store import Db
 from metering.terms_store import load_terms
-from metering.timeline import REJECT_KINDS, Finding
+from metering.timeline import REJECT_KINDS, Finding, heard_once
 from pricing.bill import Bill, bill_account
 from pricing.terms import Terms
 
@@ -56,7 +57,7 @@ def bills_json(db: Db, names: Names, as_of: int, account: str | None, month: int
         rejects = refused(db)
         events = event_ids(db, [each.seq for _, each in found.usage.findings])
     anomalies = []
-    for subject, each in found.usage.findings:
+    for subject, each in _heard_once(found.usage.findings):
         if each.kind in REJECT_KINDS:
             position = f"event {each.seq}"
             rejects.append({"id": events.get(each.seq), "reason": each.kind, "detail": each.detail, "at": position})
@@ -69,6 +70,13 @@ def bills_json(db: Db, names: Names, as_of: int, account: str | None, month: int
         "duplicates": duplicates[0] if duplicates else 0,
         "anomalies": anomalies,
     }
+
+
+def _heard_once(findings: Sequence[tuple[str, Finding]]) -> list[tuple[str, Finding]]:
+    by_instance: dict[str, list[Finding]] = defaultdict(list)
+    for subject, each in findings:
+        by_instance[subject].append(each)
+    return [(subject, each) for subject, own in by_instance.items() for each in heard_once(own)]
 
 
 def finding_json(subject: str, finding: Finding, event_id: str | None) -> dict[str, Any]:

@@ -41,14 +41,25 @@ class BatchBeats:
         return told.digest()
 
 
-def store_beats(db: Db, beats: BatchBeats, join_s: int) -> dict[int, list[int]]:
-    """Merge a batch's beats into the runs; returns, for each instance, the seconds at which proof is new.
+@dataclass(slots=True)
+class News:
+    """What a batch's beats change for one instance: the seconds at which proof is new, and the edges of runs near them.
+
+    ``edges`` are (session's name, second): such a run may begin or end elsewhere now.
+    """
+
+    seconds: list[int] = field(default_factory=list)
+    edges: list[tuple[str, int]] = field(default_factory=list)
+
+
+def store_beats(db: Db, beats: BatchBeats, join_s: int, reach_s: int) -> dict[int, News]:
+    """Merge a batch's beats into the runs; returns what is new by instance, edges no further than ``reach_s`` away.
 
     Runs are joined over gaps of at most ``join_s``, the shortest time-out that any terms know: what longer time-outs
     join is joined when a timeline is folded.
     """
-    stored = _runs_near(db, beats.seconds, join_s)
-    new: dict[int, list[int]] = {}
+    stored = _runs_near(db, beats.seconds, reach_s)
+    new: dict[int, News] = {}
     gone: list[tuple[int, str, int]] = []
     fresh: list[tuple[int, str, int, int]] = []
     for key, seconds in sorted(beats.seconds.items()):
@@ -56,17 +67,19 @@ def store_beats(db: Db, beats: BatchBeats, join_s: int) -> dict[int, list[int]]:
         unproven = [s for s in seconds if not any(first <= s <= last for first, last in before)]
         if not unproven:
             continue
-        new.setdefault(key[0], []).extend(unproven)
+        told = new.setdefault(key[0], News())
+        told.seconds += unproven
+        told.edges += [(key[1], edge) for run in before for edge in run]
         after = join_runs([*before, *((s, s) for s in unproven)], lambda _: join_s)
         gone += [(*key, first) for first, last in before if (first, last) not in after]
         fresh += [(*key, first, last) for first, last in after if (first, last) not in before]
     _replace_runs(db, gone, fresh)
     for number, second in _store_births(db, beats.births):
-        new.setdefault(number, []).append(second)
+        new.setdefault(number, News()).seconds.append(second)
     return new
 
 
-def _runs_near(db: Db, seconds: Mapping[Key, set[int]], join_s: int) -> dict[Key, list[Run]]:
+def _runs_near(db: Db, seconds: Mapping[Key, set[int]], reach_s: int) -> dict[Key, list[Run]]:
     keys = sorted(seconds)
     rows = db.execute(
         "SELECT p.instance_id, p.session, p.first, p.last"
@@ -75,7 +88,7 @@ def _runs_near(db: Db, seconds: Mapping[Key, set[int]], join_s: int) -> dict[Key
         " AND p.first <= w.high AND p.last >= w.low ORDER BY p.first",
         [
             [number for number, _ in keys], [name for _, name in keys],
-            [min(seconds[key]) - join_s for key in keys], [max(seconds[key]) + join_s for key in keys],
+            [min(seconds[key]) - reach_s for key in keys], [max(seconds[key]) + reach_s for key in keys],
         ],
         binary=True,
     )  # fmt: skip

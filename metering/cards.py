@@ -1,6 +1,7 @@
 """Sets of card numbers as sorted, disjoint half-open ranges; the set of all cards is ``ALL``."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -16,7 +17,7 @@ def first(count: int) -> Ranges:
 
 def of(numbers: Iterable[int]) -> Ranges:
     """The set of the numbers given."""
-    return _merged(sorted((number, number + 1) for number in set(numbers)))
+    return _merged(sorted([(number, number + 1) for number in set(numbers)]))
 
 
 def union(one: Ranges, other: Ranges) -> Ranges:
@@ -26,24 +27,33 @@ def union(one: Ranges, other: Ranges) -> Ranges:
 
 def intersection(one: Ranges, other: Ranges) -> Ranges:
     """Cards in both sets."""
+    if one == other:
+        return one
     found = []
     for low, high in one:
         for start, end in other:
-            if max(low, start) < min(high, end):
-                found.append((max(low, start), min(high, end)))
-    return tuple(sorted(found))
+            if start < high and low < end:
+                found.append((low if low > start else start, high if high < end else end))
+    found.sort()
+    return tuple(found)
 
 
 def difference(one: Ranges, other: Ranges) -> Ranges:
     """Cards of the first set that are not in the second."""
-    return intersection(one, _complement(other)) if other else one
+    if not other or not one:
+        return one
+    return NONE if one == other else intersection(one, _complement(other))
 
 
 def count(ranges: Ranges) -> int:
     """How many cards a set has."""
-    return sum(high - low for low, high in ranges)
+    total = 0
+    for low, high in ranges:
+        total += high - low
+    return total
 
 
+@lru_cache(maxsize=1000)
 def text(ranges: Ranges) -> str:
     """A set as a person writes it: ``0-3,7``."""
     return ",".join(f"{low}-{high - 1}" if high - low > 1 else f"{low}" for low, high in ranges)

@@ -53,10 +53,10 @@ def refusals_digest(refusals: Iterable[tuple[str, bytes]]) -> bytes:
 
 def entry_line(id: int, subject: str, day: int, piece: Piece, reverses: int | None) -> str:
     """One entry in canonical form."""
-    series, pack = piece.series, piece.pack
+    pack = piece.pack
     packed = f"{pack.start}+{pack.seconds}" if pack else ""
     return (
-        f"entry|{id}|{subject}|{series.account}|{series.project}|{series.sku}|{series.plan}|{series.region}|"
+        f"entry|{id}|{subject}|{'|'.join(piece.series)}|"
         f"{piece.kind}|{day}|{piece.start}|{piece.end}|{text(piece.cards)}|{piece.quantity}|{piece.price}|{piece.run}|"
         f"{packed}|{'' if reverses is None else reverses}|{','.join(map(str, piece.evidence))}\n"
     )

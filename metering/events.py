@@ -174,13 +174,14 @@ class Fact:
     the stream or ledger and serves as evidence.
     """
 
-    __slots__ = ("data", "id", "kind", "name", "raw", "second", "seq", "source", "subject")
+    __slots__ = ("_identity", "data", "id", "kind", "name", "raw", "second", "seq", "source", "subject")
 
     def __init__(
         self, subject: str, second: int, kind: int, source: str, id: str, data: Any, raw: bytes, seq: int = 0
     ) -> None:
         self.subject, self.second, self.kind, self.source, self.id = subject, second, kind, source, id
         self.data, self.raw, self.seq = data, raw, seq
+        self._identity: bytes | None = None
         self.name: str | None = data.incident if (kind >= FAILURE and kind < RETRACTED) or kind == JUDGED else (
             data.session if kind < FAILURE else None
         )  # fmt: skip
@@ -191,7 +192,9 @@ class Fact:
 
     def identity(self) -> bytes:
         """16 bytes that stand for (source, id), for ever (R25)."""
-        return identity(self.source, self.id)
+        if self._identity is None:
+            self._identity = identity(self.source, self.id)
+        return self._identity
 
     def __repr__(self) -> str:
         return f"Fact({KIND_NAMES[self.kind]} {self.subject} @{self.second} {self.source}#{self.id} {self.data})"
@@ -236,6 +239,8 @@ def read_event(raw: bytes) -> Fact:
     except ValueError as error:
         raise Unreadable("malformed", f"time: {error}", event.id) from None
     fact = Fact(event.subject, second, kind, event.source, event.id, data, raw)
+    if _is_plain(raw):
+        return fact
     if _CONTROL.search(f"{event.id}{event.source}{event.subject}{fact.name or ''}"):
         raise Unreadable("malformed", "id, source, subject or name: control characters are refused", event.id)
     if isinstance(data, (Started, Heartbeat)) and _CONTROL.search(
@@ -243,6 +248,11 @@ def read_event(raw: bytes) -> Fact:
     ):
         raise Unreadable("malformed", "data: control characters are refused", event.id)
     return fact
+
+
+def _is_plain(raw: bytes) -> bool:
+    """Whether no text in it can hold a control character: JSON has them escaped, as DEL, or beyond ASCII only."""
+    return raw.isascii() and b"\\" not in raw and b"\x7f" not in raw
 
 
 def _check_text(raw: bytes) -> None:

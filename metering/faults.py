@@ -59,8 +59,13 @@ NO_RULINGS = Rulings()
 
 
 def needs_ruling(fact: Fact) -> bool:
-    """Whether a fact may change a verdict: failures, judgements, and starts and stops that name their session."""
-    return fact.kind in (FAILURE, FAILURE + 10, JUDGED) or (fact.kind in (START, STOP) and fact.name is not None)
+    """Whether a fact may change a verdict: failures, judgements, and starts and stops that name their session.
+
+    The end of a failure that tells neither an XID nor a fault changes nothing, and most ends are such.
+    """
+    if fact.kind == FAILURE + 10:
+        return fact.data.xid is not None or fact.data.fault is not None
+    return fact.kind in (FAILURE, JUDGED) or (fact.kind in (START, STOP) and fact.name is not None)
 
 
 def tells_of_incident(fact: Fact) -> bool:

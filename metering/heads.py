@@ -6,6 +6,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from core import copying
 from metering.state import State, pack, unpack
 
 CHECKPOINT_FACTS = 8
@@ -47,7 +48,9 @@ class Heads:
         """Lock the instances in order and return their heads as they are now (DESIGN: exactly once)."""
         wanted = sorted(set(instances))
         rows = connection.execute(
-            "SELECT instance_id, version FROM head WHERE instance_id = ANY(%s) ORDER BY instance_id FOR UPDATE", [wanted]
+            "SELECT instance_id, version FROM head WHERE instance_id = ANY(%s::int[]) ORDER BY instance_id FOR UPDATE",
+            [copying.numbers(wanted)],
+            binary=True,
         ).fetchall()
         stale = [number for number, version in rows if self._version(number) != version]
         if stale:
@@ -86,20 +89,20 @@ def save_heads(connection: Connection[Any], heads: dict[int, Head], version: int
         " FROM unnest(%s::int[], %s::bigint[], %s::bigint[], %s::smallint[], %s::bool[], %s::bool[], %s::bytea[])"
         " AS n (instance_id, second, posted, facts, beats, running, state) WHERE head.instance_id = n.instance_id",
         [
-            version, numbers, [head.state.second for head in changed], [head.posted for head in changed],
-            [head.facts for head in changed], [head.beats for head in changed], [head.running for head in changed],
-            [pack(head.state) for head in changed],
+            version, copying.numbers(numbers), copying.numbers([head.state.second for head in changed]),
+            copying.numbers([head.posted for head in changed]), copying.numbers([head.facts for head in changed]),
+            [head.beats for head in changed], [head.running for head in changed],
+            copying.blobs([pack(head.state) for head in changed]),
         ],
-        binary=True,
     )  # fmt: skip
 
 
 def save_checkpoints(connection: Connection[Any], rows: list[tuple[int, int, bytes]]) -> None:
     """Add checkpoints: (instance, second, packed state)."""
     if rows:
+        numbers, seconds, states = zip(*rows, strict=True)
         connection.execute(
             "INSERT INTO checkpoint SELECT * FROM unnest(%s::int[], %s::bigint[], %s::bytea[])"
             " ON CONFLICT (instance_id, second) DO UPDATE SET state = excluded.state",
-            [list(column) for column in zip(*rows, strict=True)],
-            binary=True,
+            [copying.numbers(numbers), copying.numbers(seconds), copying.blobs(states)],
         )

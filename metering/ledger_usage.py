@@ -140,7 +140,8 @@ class LedgerUsage:
     def _add_remainders(self) -> None:
         """What runs since the ledger was posted."""
         rows = self._db.execute(
-            f"{HEAD_QUERY} WHERE running AND NOT instance_id = ANY(%s)"
+            f"{HEAD_QUERY} WHERE (running OR beats AND EXISTS (SELECT FROM proof_run p"
+            " WHERE p.instance_id = head.instance_id AND p.last > head.second)) AND NOT instance_id = ANY(%s)"
             " AND (%s::int[] IS NULL OR instance_id = ANY(%s) OR beats)",
             [self._rebuilt, self._instances, self._instances], binary=True,
         ).fetchall()  # fmt: skip

@@ -10,7 +10,7 @@ from metering.events import Fact, is_decision
 from metering.history import Timeline, fold_history, standing
 from metering.pieces import Piece
 from metering.proof import NO_PROOF
-from metering.timeline import REJECT_KINDS, Finding
+from metering.timeline import REJECT_KINDS, Finding, heard_once
 from metering.usage import UsageSums
 from pricing.bill import Bill, bill_account
 from pricing.contract import Credit
@@ -50,7 +50,7 @@ def rate(accepted: Accepted, terms: Terms, as_of: int | None = None) -> Rated:
     events = {fact.seq: fact for fact in accepted.facts}
     rejects, anomalies = list(accepted.rejects), []
     for subject, timeline in sorted(timelines.items()):
-        for finding in timeline.findings:
+        for finding in heard_once(timeline.findings):
             if finding.kind in REJECT_KINDS:
                 rejects.append(_refused(finding, events.get(finding.seq)))
             else:

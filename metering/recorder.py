@@ -239,7 +239,7 @@ class _Batch:
             [DOOR_LOCK, self._door_id, RATING_LOCK],
         )
         self.terms: Terms = recorder._terms.load(self._db)  # noqa: SLF001
-        self._join_s = recorder._terms.shortest_timeout()  # noqa: SLF001
+        self._join_s, self._reach_s = recorder._terms.timeouts()  # noqa: SLF001
         last = self._db.execute(
             "SELECT number, digest FROM batch WHERE door_id = %s ORDER BY number DESC LIMIT 1", [self._door_id]
         ).fetchone()
@@ -364,7 +364,7 @@ class _Batch:
         """Keep the heartbeats; proof of settled time makes an instance late."""
         if not beats.count:
             return
-        new = store_beats(self._db, beats, self._join_s)
+        new = store_beats(self._db, beats, self._join_s, self._reach_s)
         for number in beats.instances():
             if not heads[number].beats:
                 old = heads[number]
@@ -372,9 +372,13 @@ class _Batch:
                 self._writes.heads[number] = fresh
                 if number in self._late:
                     self._late[number].head = fresh
-        for number, seconds in new.items():
+        for number, news in new.items():
             head = self._writes.heads.get(number, heads[number])
-            settled = [second for second in seconds if second <= head.settled]
+            settled = [second for second in news.seconds if second <= head.settled]
+            settled += [
+                second for name, second in news.edges
+                if second <= head.settled and (settled or not head.state.ran_at(name or None, second))
+            ]  # fmt: skip
             if settled:
                 self._mark(number, head, settled)
 
@@ -515,7 +519,10 @@ class _Batch:
             return []
         ids = store.take_numbers(self._db, "entry_id_seq", len(rows))
         series = names.number_series({each.piece.series for _, each, _ in rows})
-        prices = names.number_prices({each.piece.price for _, each, _ in rows})
+        # Prices go by the object here, not by their value: to hash a fraction takes as long as to write a row.
+        amounts = {id(each.piece.price): each.piece.price for _, each, _ in rows}
+        known = names.number_prices(amounts.values())
+        prices = {key: known[amount] for key, amount in amounts.items()}
         subjects = names.subjects_of({number for number, _, _ in rows})
         names.note_account_instances({(each.piece.series.account, number) for number, each, _ in rows})
         sums: dict[tuple[int, int, int, int], int] = defaultdict(int)
@@ -523,7 +530,7 @@ class _Batch:
         for entry, (number, (day, piece), reverses) in zip(ids, rows, strict=True):
             if reverses is not None:
                 piece = piece._replace(quantity=-piece.quantity)  # noqa: PLW2901  # the row's own sign
-            series_id, price_id = series[piece.series], prices[piece.price]
+            series_id, price_id = series[piece.series], prices[id(piece.price)]
             sums[(series_id, price_id, piece.kind, day)] += piece.quantity
             self._digest.entry(entry_line(entry, subjects[number], day, piece, reverses))
             encoded.append(_entry_row(entry, self.id, number, series_id, price_id, day, piece, reverses))

@@ -76,6 +76,11 @@ class State(Struct, array_like=True):
                 return session
         return None
 
+    def ran_at(self, name: str | None, second: int) -> bool:
+        """Whether the running session of that name ran at an earlier second already."""
+        session = self.session(name)
+        return session is not None and session.start <= second
+
 
 _decoder = msgspec.msgpack.Decoder(State)
 _encoder = msgspec.msgpack.Encoder()

@@ -51,9 +51,8 @@ class Span(NamedTuple):
 
 def known_events(db: Db, identities: Sequence[str]) -> dict[bytes, bytes]:
     """Identity to stored bytes for those that are known already."""
-    rows = db.execute(
-        "SELECT identity, raw FROM event WHERE identity = ANY(%s::text[]::uuid[])", [list(identities)], binary=True
-    )
+    listed = f"{{{','.join(identities)}}}"
+    rows = db.execute("SELECT identity, raw FROM event WHERE identity = ANY(%s::uuid[])", [listed], binary=True)
     return {row[0].bytes: row[1] for row in rows}
 
 
@@ -61,8 +60,11 @@ def take_numbers(db: Db, sequence: str, count: int) -> list[int]:
     """The next ``count`` numbers of a sequence."""
     if not count:
         return []
-    rows = db.execute("SELECT nextval(%s::regclass) FROM generate_series(1, %s)", [sequence, count], binary=True)
-    return [row[0] for row in rows]
+    row = db.execute(
+        "SELECT array_agg(nextval(%s::regclass)) FROM generate_series(1, %s)", [sequence, count], binary=True
+    ).fetchone()
+    assert row is not None
+    return sorted(row[0])
 
 
 def facts_in(db: Db, spans: Sequence[Span]) -> dict[int, list[Fact]]:

@@ -1,4 +1,4 @@
-"""The tables of the ledger. Seconds are whole seconds since 1970 in UTC, days are days since 1970 in the account's zone.
+"""The tables of the ledger. Seconds are whole seconds since 1970 in UTC, days are days since 1970 in the account zone.
 
 ``event``, ``entry``, ``batch``, ``reject``, ``conflict``, ``dead_letter`` and ``terms_version`` only ever grow; the
 database refuses anything else. ``head``, ``checkpoint``, ``proof_run``, ``birth``, ``override``, ``finding``,

@@ -39,10 +39,11 @@ class TermsStore:
             self._mark = (row[0], row[1])
         return self._terms
 
-    def shortest_timeout(self) -> int:
-        """The shortest heartbeat time-out of all versions, in seconds; the default is always among them."""
+    def timeouts(self) -> tuple[int, int]:
+        """The shortest and the longest heartbeat time-out of all versions, in seconds; the default is always among them."""
         books = (version.terms for version in self._terms.versions)
-        return min([DEFAULT_TIMEOUT_S, *(b.heartbeat_timeout_s for b in books if isinstance(b, PriceBook))])
+        found = [DEFAULT_TIMEOUT_S, *(b.heartbeat_timeout_s for b in books if isinstance(b, PriceBook))]
+        return min(found), max(found)
 
 
 def load_terms(db: Connection[Any]) -> Terms:

@@ -8,6 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from msgspec.structs import replace
+
+from core.calendar import instant_of
 from metering import cards
 from metering.cards import Ranges
 from metering.events import (
@@ -51,6 +54,20 @@ class Finding:
     detail: str
 
 
+def heard_once(findings: Iterable[Finding]) -> list[Finding]:
+    """An instance's findings with those on heartbeats as one for each kind (settled: Heartbeats)."""
+    told: list[Finding] = []
+    heard: dict[str, list[Finding]] = {}
+    for finding in findings:
+        (told if finding.seq >= 0 else heard.setdefault(finding.kind, [])).append(finding)
+    for kind, own in sorted(heard.items()):
+        seconds = sorted({each.second for each in own})
+        first, last = (instant_of(second).isoformat() for second in (seconds[0], seconds[-1]))
+        detail = min(own, key=lambda each: (each.second, each.detail)).detail
+        told.append(Finding(kind, seconds[0], -1, f"{detail}; first {first}, last {last}, count {len(seconds)}"))
+    return told
+
+
 REJECT_KINDS = ("no_price", "negative_session")
 
 
@@ -76,11 +93,11 @@ class Fold:
         """Advance to a second and apply its facts."""
         self.advance(second)
         before = self.state
-        heard = [fact for fact in facts if fact.kind != HEARTBEAT]
-        if heard or self.proof.births:
-            self._lifecycle(second, sorted((f for f in heard if f.kind < FAILURE), key=Fact.order))
-            if len(heard) > 1 or (heard and heard[0].kind >= FAILURE):
-                self._incidents(second, sorted((f for f in heard if f.kind >= FAILURE), key=_starts_before_ends))
+        lifecycle = sorted([f for f in facts if f.kind < FAILURE and f.kind != HEARTBEAT], key=Fact.order)
+        if lifecycle or self.proof.births:
+            self._lifecycle(second, lifecycle)
+        if len(lifecycle) < len(facts):
+            self._incidents(second, sorted([f for f in facts if f.kind >= FAILURE], key=_starts_before_ends))
         if self.proof.runs:
             self._watch(second, before)
         if before.sessions:
@@ -178,7 +195,7 @@ class Fold:
             prices: list[tuple[int, int, Fraction | None]] = [(start, end, pack.price)]
         else:
             prices = _priced(self._schedule(speaker, plan.name), start, end)
-        series = _series(speaker)._replace(plan=plan.name)
+        series = Series(speaker.account, speaker.project, speaker.sku, plan.name, speaker.region)
         for klass, hit, evidence in self._classes(speaker, plan, silent):
             own = cards.intersection(hit, ranges) if hit != ranges else ranges
             for low, high, price in prices:
@@ -236,7 +253,7 @@ class Fold:
             if self.state.session(fact.name):
                 self._close(fact.name)
             else:
-                self._find("stop_without_session", second, fact.seq, f"no session {fact.name or ''} runs".strip())
+                self._find("stop_without_session", second, fact.seq, _none_runs(fact.name))
         for fact in facts:
             if fact.kind == RESIZE:
                 self._resize(second, fact)
@@ -423,7 +440,7 @@ class Fold:
                 continue
             session = self.state.session(name)
             if session is None and before.session(name) is None and any(second in run for run in runs):
-                self._find("heartbeat_without_session", second, -1, f"no session {name or ''} runs".replace("  ", " "))
+                self._find("heartbeat_without_session", second, -1, _none_runs(name))
             elif session is not None and not session.watched:
                 watched = Session(
                     session.name, session.start, *session.terms(), session.opened, True, session.evidence
@@ -433,9 +450,7 @@ class Fold:
     # --- small things --------------------------------------------------------------------------------------------
 
     def _replace(self, **parts: object) -> None:
-        old = self.state
-        fields = {name: getattr(old, name) for name in State.__struct_fields__}
-        self.state = State(**{**fields, **parts})
+        self.state = replace(self.state, **parts)
 
     def _speak(self) -> None:
         state = self.state
@@ -451,8 +466,14 @@ class Fold:
         self.findings.append(Finding(kind, second, seq, detail))
 
 
+def _none_runs(name: str | None) -> str:
+    return f"no session {name} runs" if name else "no session runs"
+
+
 def _priced(schedule: Schedule, start: int, end: int) -> list[tuple[int, int, Fraction | None]]:
     """A stretch cut where its price changes."""
+    if schedule.until(start) >= end:
+        return [(start, end, schedule.at(start))]
     parts = []
     while start < end:
         stop = min(end, schedule.until(start))

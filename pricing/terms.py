@@ -5,11 +5,12 @@ versions recorded before its close, unless a later one was applied as a correcti
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from core.calendar import Calendar, calendar, month_of_day
+from core.calendar import Calendar, calendar
 from pricing.book import ALWAYS, DEFAULT_XIDS, Plan, Price, PriceBook
 from pricing.contract import Contract, Credit
 
@@ -64,6 +65,14 @@ class Terms:
         self.pins = dict(pins or {})
         self.default_book = default_book
         self._accounts: dict[str, AccountTerms] = {}
+        self._contracts: dict[str, list[Version]] = defaultdict(list)
+        self._books: list[tuple[Version, PriceBook]] = []
+        for version in self.versions:
+            if isinstance(version.terms, Contract):
+                self._contracts[version.terms.account].append(version)
+            else:
+                self._books.append((version, version.terms))
+        self._shared: dict[Hashable, SharedPrices] = defaultdict(SharedPrices)
 
     @classmethod
     def of(cls, *terms: PriceBook | Contract, default_book: str = "standard") -> "Terms":
@@ -83,6 +92,34 @@ class Terms:
             known = self._accounts[account] = AccountTerms(account, self)
         return known
 
+    def books(self) -> Iterable[PriceBook]:
+        """All versions of all price books, in order of recording."""
+        return (book for _, book in self._books)
+
+    def book_versions(self, name: str, month: int) -> list[PriceBook]:
+        """The versions of a price book that a month can see, in order of recording."""
+        return [book for version, book in self._books if book.id == name and self.sees(month, version)]
+
+    def contract_versions(self, account: str) -> Sequence[Version]:
+        """All versions of an account's contract, in order of recording."""
+        return self._contracts.get(account, ())
+
+    def sees(self, month: int, version: Version) -> bool:
+        """Whether a version may hold in a month: one that is closed sees what was known then, and corrections."""
+        return version.number <= self.pins.get(month, NEVER) or version.correction
+
+    def shared(self, key: Hashable) -> "SharedPrices":
+        """What has been found for all accounts that are priced alike: most of a thousand accounts are."""
+        return self._shared[key]
+
+
+@dataclass(slots=True)
+class SharedPrices:
+    """Look-ups that accounts with the same book, zone and cuts share: books by cut, schedules by SKU, plan, region."""
+
+    books: dict[int, PriceBook | None] = field(default_factory=dict)
+    schedules: dict[tuple[str, str, str], Schedule] = field(default_factory=dict)
+
 
 @dataclass(slots=True)
 class AccountTerms:
@@ -91,25 +128,26 @@ class AccountTerms:
     name: str
     terms: Terms
     calendar: Calendar = field(init=False)
-    _books: dict[int, PriceBook | None] = field(default_factory=dict)
     _cuts: tuple[int, ...] = field(init=False)
-    _schedules: dict[tuple[str, str, str], Schedule] = field(default_factory=dict)
+    _shared: SharedPrices = field(init=False)
 
     def __post_init__(self) -> None:
         self.calendar = calendar(self._zone())
         self._cuts = self._find_cuts()
+        names = tuple(self._book_name(max(cut, self.calendar_floor())) for cut in self._cuts)
+        self._shared = self.terms.shared((self.calendar.zone.key, self._cuts, names))
 
     def contract(self, month: int) -> Contract:
         """The contract in force from the month's first instant; of two from one instant the one recorded later."""
         start = self.calendar.month_start(month)
-        known = self._visible(month)
-        found = [v.terms for v in reversed(known) if isinstance(v.terms, Contract) and v.terms.account == self.name]
-        return max((c for c in found if c.since <= start), key=lambda c: c.since, default=self._default())
+        own = self.terms.contract_versions(self.name)
+        known = [v.terms for v in reversed(own) if self.terms.sees(month, v) and isinstance(v.terms, Contract)]
+        return max((c for c in known if c.since <= start), key=lambda c: c.since, default=self._default())
 
     def contracts(self) -> list[Contract]:
         """All versions of the account's contract, in order of recording."""
-        every = (version.terms for version in self.terms.versions)
-        return [each for each in every if isinstance(each, Contract) and each.account == self.name]
+        own = (version.terms for version in self.terms.contract_versions(self.name))
+        return [each for each in own if isinstance(each, Contract)]
 
     def credits(self) -> list[Credit]:
         """The credits that the contracts grant, each as it was granted first: a grant never changes.
@@ -117,8 +155,8 @@ class AccountTerms:
         A grant that was recorded after months had been closed cannot pay in them, unless it came as a correction.
         """
         found: dict[str, Credit] = {}
-        for version in self.terms.versions:
-            if isinstance(version.terms, Contract) and version.terms.account == self.name:
+        for version in self.terms.contract_versions(self.name):
+            if isinstance(version.terms, Contract):
                 closed = [month for month, pin in self.terms.pins.items() if pin < version.number]
                 first = max(closed) + 1 if closed and not version.correction else ALWAYS
                 for credit in version.terms.credits:
@@ -133,9 +171,10 @@ class AccountTerms:
     def book(self, second: int) -> PriceBook | None:
         """The version of the account's price book in force at a second, for plans, tax, XIDs and time-out."""
         index = bisect_right(self._cuts, second) - 1
-        if index not in self._books:
-            self._books[index] = self._find_book(max(self._cuts[index], self.calendar_floor()))
-        return self._books[index]
+        known = self._shared.books
+        if index not in known:
+            known[index] = self._find_book(max(self._cuts[index], self.calendar_floor()))
+        return known[index]
 
     def plan(self, name: str, second: int) -> Plan | None:
         """A plan by its name, as defined at a second (for a session: its start)."""
@@ -155,9 +194,9 @@ class AccountTerms:
     def schedule(self, sku: str, plan: str, region: str) -> Schedule:
         """The prices of one SKU, plan and region over time; a row with a region beats one without."""
         key = (sku, plan, region)
-        known = self._schedules.get(key)
+        known = self._shared.schedules.get(key)
         if known is None:
-            known = self._schedules[key] = self._find_schedule(key)
+            known = self._shared.schedules[key] = self._find_schedule(key)
         return known
 
     def cuts(self) -> tuple[int, ...]:
@@ -176,33 +215,25 @@ class AccountTerms:
         named = min(reversed(self.contracts()), key=lambda contract: contract.since, default=self._default())
         if named.time_zone:
             return named.time_zone
-        books = [v.terms for v in self.terms.versions if isinstance(v.terms, PriceBook)]
-        zones = [b.time_zone for b in books if b.id == named.price_book]
+        zones = [book.time_zone for book in self.terms.books() if book.id == named.price_book]
         return zones[-1] if zones else "Asia/Shanghai"
-
-    def _visible(self, month: int) -> list[Version]:
-        pin = self.terms.pins.get(month, NEVER)
-        return [v for v in self.terms.versions if v.number <= pin or v.correction]
 
     def _find_cuts(self) -> tuple[int, ...]:
         """Every instant at which another book, version or price may begin to hold."""
-        cuts = {ALWAYS}
-        for version in self.terms.versions:
-            if isinstance(version.terms, PriceBook):
-                cuts.add(version.terms.since)
-                cuts.update(price.since for price in version.terms.prices)
-            elif version.terms.account == self.name:
-                cuts.add(version.terms.since)
+        cuts = {ALWAYS, *(contract.since for contract in self.contracts())}
+        for book in self.terms.books():
+            cuts.add(book.since)
+            cuts.update(price.since for price in book.prices)
         for month in self.terms.pins:
             cuts.update((self.calendar.month_start(month), self.calendar.month_start(month + 1)))
         return tuple(sorted(cuts))
 
     def _versions_at(self, second: int) -> list[PriceBook]:
         """The versions of the account's price book that a second can see, in order of recording."""
-        month = month_of_day(self.calendar.day_of(second))
-        name = self.contract(month).price_book
-        visible = [v.terms for v in self._visible(month)]
-        return [b for b in visible if isinstance(b, PriceBook) and b.id == name]
+        return self.terms.book_versions(self._book_name(second), self.calendar.month_of(second))
+
+    def _book_name(self, second: int) -> str:
+        return self.contract(self.calendar.month_of(second)).price_book
 
     def _find_book(self, second: int) -> PriceBook | None:
         found: PriceBook | None = None

@@ -16,6 +16,9 @@ import migrations
 from core import database, embedded
 from core.cluster import SUPERUSER
 from core.roles import OWNER
+from tests.kafka_kit import broker, kafka, own_broker, topic
+
+__all__ = ["broker", "kafka", "own_broker", "topic"]  # fixtures that a module of their own makes
 
 hypothesis.settings.register_profile("project", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("project")

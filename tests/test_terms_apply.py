@@ -78,6 +78,7 @@ def stories(draw: st.DrawFn) -> Story:
     if draw(st.booleans()):
         terms.append({**draw(contracts(scene)), "price_book": "standard"})
         terms[-1].pop("time_zone", None)
+        terms[-1].get("long_term", {}).pop("plans", None)  # no version need have them
     if draw(st.booleans()):
         terms += [{**terms[0], **draw(versions(scene)), "id": "other"}, named]
         terms[-2].pop("from", None)

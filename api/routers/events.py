@@ -46,13 +46,12 @@ async def received(
     request: Request, _: None = Depends(admitted), key: Key = Depends(ingest_key), shared: Service = Depends(service)  # noqa: B008
 ) -> AsyncIterator[Received]:  # fmt: skip
     """The body, once the key is good; reading is the one thing that only the event loop can do."""
-    request.state.key = key.id
     with shared.admission.of(key.id):
         yield Received(key, await _body_of(request))
 
 
 async def _body_of(request: Request) -> bytes:
-    if int(request.headers.get("content-length", "0")) > MAX_BYTES:
+    if int(request.headers.get("content-length") or 0) > MAX_BYTES:
         raise BodyTooLarge
     parts, size = [], 0
     try:
