@@ -7,10 +7,11 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, g
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
+_TIMES = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 _REQUESTS = Counter("gpu_billing_http_requests", "Requests answered.", ["route", "method", "status"])
 _SECONDS = Histogram(
     "gpu_billing_http_request_seconds", "From a request's first byte to its answer's last.", ["route"],
-    buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+    buckets=_TIMES,
 )  # fmt: skip
 _EVENTS = Counter("gpu_billing_http_events", "Events brought by requests, by what became of them.", ["verdict"])
 _BATCH = Histogram(
@@ -18,6 +19,11 @@ _BATCH = Histogram(
 )
 _TOGETHER = Histogram(
     "gpu_billing_http_batch_requests", "Requests of one transaction.", buckets=(1, 2, 4, 8, 16, 32)
+)  # fmt: skip
+
+
+_RECORDING = Histogram(
+    "gpu_billing_http_batch_seconds", "Reading, recording and committing one transaction.", buckets=_TIMES
 )  # fmt: skip
 
 
@@ -34,10 +40,11 @@ def note_events(verdicts: Mapping[str, int]) -> None:
             _EVENTS.labels(verdict).inc(count)
 
 
-def note_batch(events: int, requests: int) -> None:
+def note_batch(events: int, requests: int, seconds: float) -> None:
     """Count a transaction."""
     _BATCH.observe(events)
     _TOGETHER.observe(requests)
+    _RECORDING.observe(seconds)
 
 
 def page() -> bytes:

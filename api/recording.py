@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
 from dataclasses import dataclass, field
 from threading import Condition, Thread
+from time import perf_counter
 from typing import Final
 
 import psycopg
@@ -18,6 +19,7 @@ import structlog
 from api import metrics
 from core.errors import BillingError
 from metering.lines import Line
+from metering.reading import EARLY_S, Read
 from metering.recorder import Recorder, Refusal
 
 MOST_LINES: Final = 10_000
@@ -45,6 +47,7 @@ class ShuttingDown(BillingError):
 @dataclass(slots=True)
 class _Request:
     lines: Sequence[Line]
+    received_at: int
     answer: "Future[list[Refusal]]" = field(default_factory=Future)
 
 
@@ -61,9 +64,9 @@ class Recorders:
         for each in self._threads:
             each.start()
 
-    def record(self, door: str, lines: Sequence[Line]) -> list[Refusal]:
-        """Record one request's events and return, once they are durable, those that were not accepted."""
-        request = _Request(lines)
+    def record(self, door: str, lines: Sequence[Line], received_at: int) -> list[Refusal]:
+        """Record one request's events, received at a second, and return those not accepted, once all are durable."""
+        request = _Request(lines, received_at)
         with self._moved:
             if not self._open:
                 raise ShuttingDown
@@ -93,7 +96,6 @@ class Recorders:
             try:
                 recorder = recorder or self._make()
                 _record_together(recorder, door, requests)
-                metrics.note_batch(sum(len(each.lines) for each in requests), len(requests))
             except BaseException as error:  # noqa: BLE001  # every request gets an answer, whatever it is
                 log.warning("not recorded", door=door, requests=len(requests), error=repr(error))
                 for each in requests:
@@ -139,7 +141,7 @@ def _let_go(recorder: Recorder | None) -> None:
 def _record_together(recorder: Recorder, door: str, requests: Sequence[_Request]) -> None:
     """One batch of all requests; where that fails for another reason than the database, each of them alone."""
     try:
-        refusals = recorder.record(door, [line for request in requests for line in request.lines]).refusals
+        refusals = _record(recorder, door, requests)
     except (psycopg.OperationalError, psycopg.InterfaceError):
         raise
     except Exception:
@@ -149,7 +151,7 @@ def _record_together(recorder: Recorder, door: str, requests: Sequence[_Request]
         for each in requests:
             _record_alone(recorder, door, each)
         return
-    by_place = iter(sorted(refusals, key=lambda refusal: refusal.index))
+    by_place = iter(refusals)
     following = next(by_place, None)
     first = 0
     for each in requests:
@@ -164,13 +166,24 @@ def _record_together(recorder: Recorder, door: str, requests: Sequence[_Request]
 
 def _record_alone(recorder: Recorder, door: str, request: _Request) -> None:
     try:
-        refusals = recorder.record(door, request.lines).refusals
+        refusals = _record(recorder, door, [request])
     except (psycopg.OperationalError, psycopg.InterfaceError):
         raise
     except Exception as error:  # noqa: BLE001  # it is this request's, and the others go on
         request.answer.set_exception(error)
     else:
-        request.answer.set_result(sorted(refusals, key=lambda refusal: refusal.index))
+        request.answer.set_result(refusals)
+
+
+def _record(recorder: Recorder, door: str, requests: Sequence[_Request]) -> list[Refusal]:
+    """One transaction of all requests; what was not accepted, in order."""
+    began, read = perf_counter(), Read()
+    for each in requests:
+        for line in each.lines:
+            read.add(line, each.received_at + EARLY_S)
+    outcome = recorder.record_read(door, read)
+    metrics.note_batch(outcome.received, len(requests), perf_counter() - began)
+    return sorted(outcome.refusals, key=lambda refusal: refusal.index)
 
 
 def _moved_by(refusal: Refusal, places: int) -> Refusal:

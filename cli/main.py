@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cli import bills, close, database, demo, import_table, ingest, keys, rate, serve, terms
+from cli import bills, close, database, demo, import_table, ingest, keys, produce, rate, serve, terms
 from core.errors import BillingError
 
 FAILED = 2
@@ -34,6 +34,8 @@ app.command()(close.close)
 app.command()(close.invoices)
 app.command()(close.verify)
 app.command()(demo.demo)
+app.command()(produce.produce)
+app.command()(produce.fleet)
 app.command()(serve.serve)
 
 

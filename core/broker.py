@@ -197,8 +197,8 @@ class EmbeddedBroker:
 
     def _last_words(self) -> str:
         lines = [line.strip() for line in self._log.read_text(errors="replace").splitlines()]
-        said = [line for line in lines if line and not line.startswith("at ")]
-        return f"{said[-1] if said else 'it ended'} (see {self._log})"
+        said = [line for line in lines if "Exception" in line and not line.startswith("at ")] or lines or ["it ended"]
+        return f"{said[-1]} (see {self._log})"
 
 
 def _cluster_at(port: int) -> str | None:

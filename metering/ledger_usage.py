@@ -40,7 +40,7 @@ ENTRIES = f"""
     {store.ENTRY_QUERY} JOIN series s ON s.id = e.series_id
     WHERE (%(accounts)s::text[] IS NULL OR s.account = ANY(%(accounts)s))
       AND (%(instances)s::int[] IS NULL OR e.instance_id = ANY(%(instances)s))
-      AND NOT e.instance_id = ANY(%(rebuilt)s) AND {store.NOT_TAKEN_BACK}
+      AND NOT e.instance_id = ANY(%(rebuilt)s) AND e.quantity <> 0 AND {store.NOT_TAKEN_BACK}
 """
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from psycopg import errors
 
-from core import copying
+from core import collector, copying
 from core.database import connect
 from core.errors import BillingError
 from metering import cards, store
@@ -142,7 +142,8 @@ class Recorder:
         self, door: str, lines: Sequence[Line], within: Within = lambda _: None, received_at: int | None = None
     ) -> Outcome:
         """Record a batch of events; ``received_at`` is the second at which a stream received them."""
-        return self.record_read(door, read_batch(lines, received_at), within)
+        with collector.paused():
+            return self.record_read(door, read_batch(lines, received_at), within)
 
     def record_read(self, door: str, read: Read, within: Within = lambda _: None) -> Outcome:
         """Record a batch in one transaction; a batch that meets another on new rows is tried again.
@@ -153,7 +154,7 @@ class Recorder:
         numbers = self._names.instances(read.subjects())
         for attempt in range(RETRIES):
             try:
-                with self._db.transaction():
+                with collector.paused(), self._db.transaction():
                     within(self._db)
                     return self._record(door, read, numbers)
             except (errors.UniqueViolation, errors.DeadlockDetected, errors.SerializationFailure) as error:

@@ -386,12 +386,7 @@ class Fold:
                 self._end(second, fact)
 
     def _begin(self, second: int, fact: Fact) -> None:
-        named = cards.ALL if fact.data.cards is None else cards.of(fact.data.cards)
-        if self.state.sessions and fact.data.cards is not None:
-            own = cards.first(self.state.sessions[0].cards)
-            if foreign := cards.difference(named, own):
-                self._find("unknown_card", second, fact.seq, f"the instance has no card {cards.text(foreign)[:60]}")
-                named = cards.intersection(named, own)
+        named = self._named(second, fact)
         known = next((i for i in self.state.incidents if (i.klass, i.name) == (fact.kind, fact.name)), None)
         if known is not None:
             merged = Incident(known.klass, known.name, cards.union(known.cards, named), known.excluded, known.evidence)
@@ -400,6 +395,18 @@ class Fold:
         incident = Incident(fact.kind, fact.data.incident, named, self._excluded(second, fact), fact.seq)
         order = sorted((*self.state.incidents, incident), key=lambda each: (each.klass, each.name))
         self._replace(incidents=tuple(order))
+
+    def _named(self, second: int, fact: Fact) -> Ranges:
+        """The cards that a fact speaks of; numbers that the instance does not have are noted and ignored."""
+        if fact.data.cards is None:
+            return cards.ALL
+        named = cards.of(fact.data.cards)
+        if not self.state.sessions:
+            return named
+        own = cards.first(self.state.sessions[0].cards)
+        if foreign := cards.difference(named, own):
+            self._find("unknown_card", second, fact.seq, f"the instance has no card {cards.text(foreign)[:60]}")
+        return cards.intersection(named, own)
 
     def _excluded(self, second: int, fact: Fact) -> bool:
         ruling = self.rulings.of(fact.kind, fact.data.incident)
@@ -416,7 +423,7 @@ class Fold:
             klass = CLASS_NAMES[fact.kind - 10]
             self._find("end_without_start", second, fact.seq, f"no {klass} {fact.data.incident} is open")
             return
-        left = cards.NONE if fact.data.cards is None else cards.difference(known.cards, cards.of(fact.data.cards))
+        left = cards.difference(known.cards, self._named(second, fact))
         others = tuple(each for each in self.state.incidents if each is not known)
         if left:
             rest = Incident(known.klass, known.name, left, known.excluded, known.evidence)

@@ -65,7 +65,7 @@ class Server:
     """`gpu-billing serve` in a process of its own, and what it says."""
 
     def __init__(self, url: str, *words: str) -> None:
-        command = [Path(sys.executable).parent / "gpu-billing", "serve", "--port=0", *words]
+        command = [str(Path(sys.executable).parent / "gpu-billing"), "serve", "--port=0", *words]
         given = {"GPU_BILLING_DATABASE_URL": url, "GPU_BILLING_PEPPER": PEPPER.decode()}
         environment = {**os.environ, **given}
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)

@@ -43,6 +43,7 @@ MINOR_UNITS = {"JPY": 0, "KRW": 0, "VND": 0, "CLP": 0, "BHD": 3, "JOD": 3, "KWD"
 EARLIEST = int(datetime(2000, 1, 1, tzinfo=UTC).timestamp())
 LATEST = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp())
 EVER = 10**12
+LATER = 10**9  # the window of what comes back of an earlier month's pack: no credit has paid it
 INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
@@ -1221,20 +1222,25 @@ class AccountBooks:
     # Packs: the words of R12
 
     def pack_lines(self, month: str) -> list[Line]:
-        """Charges of the month's packs and what their excluded time of the same month takes off."""
+        """Charges of the month's packs and what excluded time takes off: of an earlier month's packs the cash share."""
         lines = LineBook()
         for pack in self.packs:
-            if self.terms.month(self.account, pack.start) != month:
+            charged_in = self.terms.month(self.account, pack.start)
+            if charged_in > month:
                 continue
             window = self.terms.window(self.account, pack.start)
-            lines.get("pack", pack_key(pack)).add(window, pack.price, pack.price * self.keep)
             off = pack.price * pack.excluded[month] / (pack.end - pack.start)
+            if charged_in == month:
+                lines.get("pack", pack_key(pack)).add(window, pack.price, pack.price * self.keep)
+            else:
+                off *= self.cash_share[charged_in, pack_key(pack), window]
+                window = LATER
             if off:
                 lines.get("pack_exclusion", pack_key(pack)).add(window, -off, -off * self.keep)
         return lines.lines
 
     def returned_pack_lines(self, month: str) -> list[Line]:
-        """Refunds, and excluded time of packs charged in an earlier month: their cash share alone."""
+        """Refunds of packs: their cash share alone."""
         lines = LineBook()
         for pack in self.packs:
             charged_in = self.terms.month(self.account, pack.start)
@@ -1242,9 +1248,6 @@ class AccountBooks:
                 continue
             window = self.terms.window(self.account, pack.start)
             cash = pack.price * self.cash_share[charged_in, pack_key(pack), window]
-            later = cash * pack.excluded[month] / (pack.end - pack.start) if charged_in < month else Fraction(0)
-            if later:
-                lines.get("pack_exclusion_later", pack_key(pack)).add(0, -later, -later * self.keep)
             unused = cash * unused_share(pack) if self.is_refunded_in(pack, month) else Fraction(0)
             if unused:
                 lines.get("pack_refund", pack_key(pack)).add(0, -unused, -unused * self.keep)
@@ -1280,8 +1283,9 @@ class AccountBooks:
                 found[window, line.kind == "usage", line.key] = (line, amount)
         for line in [x for x in lines if x.kind == "pack_exclusion"]:
             for window, amount in line.by_window(self.places).items():
-                pack, gross = found[window, False, line.key]
-                found[window, False, line.key] = (pack, gross + amount)
+                if window != LATER:
+                    pack, gross = found[window, False, line.key]
+                    found[window, False, line.key] = (pack, gross + amount)
         return found
 
     def is_valid(self, credit: Credit, window: int) -> bool:

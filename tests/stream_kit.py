@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 
 from metering.consumer import Consumer, Plan
 from metering.kafka_log import KafkaLog
@@ -106,11 +106,9 @@ class KafkaStage(Stage):
         return KafkaLog(self.servers, self.topic, self.group, settings=settings)
 
     def told(self, partition: int) -> int | None:
-        with KafkaAdminClient(bootstrap_servers=self.servers.split(",")) as admin:
-            found = admin.list_group_offsets(self.group)
-        offsets = found.get(self.group, found)
-        known = offsets.get(TopicPartition(self.topic, partition))
-        return None if known is None else int(known.offset)
+        with KafkaConsumer(bootstrap_servers=self.servers.split(","), group_id=self.group) as asking:
+            found: int | None = asking.committed(TopicPartition(self.topic, partition))
+        return found
 
     def drop_before(self, partition: int, offset: int) -> None:
         self.flush()

@@ -177,9 +177,7 @@ def test_a_given_server_needs_a_given_pepper(monkeypatch: pytest.MonkeyPatch, tm
     assert pepper(Settings(database_url="postgresql://nowhere/x", data=tmp_path)) == b"p" * 32
 
 
-def test_a_short_pepper_is_refused_unshown(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_short_pepper_is_refused_unshown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(os.environ, "GPU_BILLING_PEPPER", "hunter2")
 
     assert main.run(["keys", "list"]) == 2

@@ -1,4 +1,4 @@
-"""Facts up to three months late, months closed in between: all invoices together say what was known in the end (R23)."""
+"""Facts up to three months late, months closed in between: all invoices say together what is known in the end (R23)."""
 
 import random
 from collections import defaultdict
@@ -78,6 +78,7 @@ def play(ledger: Books, story: Story, chance: random.Random) -> int:
     days = calendar(ZONE)
     first = min(latest([event]) for _, event in waiting)
     month, last_of = days.month_of(first), max(arrival for arrival, _ in waiting)
+    open_months: list[int] = []
     issued: dict[str, bytes] = {}
     while True:
         closes = days.month_start(month + 1) + chance.choice([0, 3600, 5 * DAY])
@@ -85,19 +86,17 @@ def play(ledger: Books, story: Story, chance: random.Random) -> int:
         waiting = [each for each in waiting if each[0] > closes]
         for batch in batches(arrived, chance):
             ledger.record(batch)
-        if arrived or month != days.month_of(first):
-            close(ledger, month, closes)
+        open_months.append(month)
+        if ledger.db.execute("SELECT 1 FROM batch WHERE accepted > 0 LIMIT 1").fetchone():
+            for each in open_months:
+                ledger.close_month(each, closes)
+            open_months.clear()
         now = raw_invoices(ledger)
         assert {number: now[number] for number in issued} == issued, "an issued invoice changed"
         issued = now
         if not waiting and closes > last_of:
             return closes
         month += 1
-
-
-def close(ledger: Books, month: int, closes: int) -> None:
-    if ledger.db.execute("SELECT 1 FROM batch WHERE accepted > 0 LIMIT 1").fetchone():
-        ledger.close_month(month, closes)
 
 
 def by_month(invoices: list[Json]) -> dict[tuple[str, str], dict[str, Decimal]]:

@@ -14,6 +14,7 @@ from api.bodies import MAX_BYTES, BodyTooLarge, expanded, lines_of
 from api.errors import BodyTooSlow
 from api.schemas import EVENTS_BODY, Accepted, NotAccepted, Problem, Recorded, Verdict
 from api.service import Service, service
+from core.calendar import second_of
 from core.keys import Key
 from metering.lines import Line
 from metering.recorder import Refusal
@@ -75,7 +76,8 @@ def post_events(request: Request, sent: Received = Depends(received), shared: Se
     headers = request.headers
     lines = lines_of(expanded(sent.body, headers.get("content-encoding", "")), headers)
     request.state.bytes, request.state.events = len(sent.body), len(lines)
-    refusals = shared.recorders.record(f"http:{sent.key.id}", lines) if lines else []
+    received_at = second_of(shared.clock())
+    refusals = shared.recorders.record(f"http:{sent.key.id}", lines, received_at) if lines else []
     told = recorded(lines, refusals)
     metrics.note_events({"accepted": told.accepted, "duplicate": told.duplicate, "rejected": told.rejected})
     return Response(msgspec.json.encode(told), 207 if told.rejected else 200, media_type="application/json")
