@@ -4,21 +4,23 @@ import random
 from collections.abc import Sequence
 from contextlib import closing
 from time import perf_counter
+from typing import NamedTuple
 
 from benchmarks.server import terms
 from benchmarks.stream import MONTH_S, REGIONS, SINCE, SKUS
 from core.copying import copy_rows, int4, int8, int8_array, text
 from core.database import connect
-from invoices.draft import draft
 from invoices.grants import Grants
 from metering import store
 from metering.door import accept
 from metering.events import BILLABLE, FAILURE
+from metering.ledger_usage import LedgerUsage
 from metering.lines import Line
 from metering.names import Names
 from metering.pieces import Series
-from metering.rate import rate
+from metering.rate import MonthTermsOf, rate
 from metering.terms_store import load_terms
+from pricing.bill import bill_account
 from pricing.terms import Terms
 
 FIRST_DAY = 20513
@@ -35,18 +37,19 @@ def rate_events(lines: Sequence[Line]) -> float:
 
 
 def fill(url: str, entries: int) -> None:
-    """A month of entries as the recorder writes them: 10,000 instances, each of one series, a hundred stretches each."""
+    """A month of entries in the recorder's form: 10,000 instances, a hundred stretches each."""
     rng = random.Random(1)
     with closing(connect(url)) as aside:
         aside.autocommit = True
         names = Names(aside)
         numbers = names.instances(f"i-{number:06d}" for number in range(10_000))
         made = {
-            number: Series(f"acct-{number % 1000}", f"p{rng.randrange(3)}", rng.choice(SKUS), "on_demand", rng.choice(REGIONS))
+            number: Series(f"acct-{number % 1000}", f"p{number % 3}", rng.choice(SKUS), "on_demand", rng.choice(REGIONS))
             for number in numbers.values()
         }  # fmt: skip
         series = names.number_series(made.values())
-        schedules = {each: load_terms(aside).account(each.account).schedule(each.sku, each.plan, each.region)
+        known = load_terms(aside)
+        schedules = {each: known.account(each.account).schedule(each.sku, each.plan, each.region)
                      for each in set(made.values())}  # fmt: skip
         amounts = {each: amount for each, s in schedules.items() if (amount := s.at(SINCE)) is not None}
         prices = names.number_prices(amounts.values())
@@ -57,11 +60,12 @@ def fill(url: str, entries: int) -> None:
             rows = []
             for entry in range(first, min(first + 100_000, entries)):
                 number, step = instances[entry % len(instances)], entry // len(instances)
-                own, start = made[instances[entry % len(instances)]], SINCE + step * each_s
+                own, start = made[number], SINCE + step * each_s
+                kind, day = FAILURE if entry % 17 == 0 else BILLABLE, FIRST_DAY + (start - SINCE) // 86400
                 rows.append(
                     store.ENTRY_LAYOUT.row(
-                        (entry + 1, 0, number, series[own], prices[amounts[own]], FAILURE if entry % 17 == 0 else BILLABLE,
-                         FIRST_DAY + (start - SINCE) // 86400, start, start + each_s, 8 * each_s, SINCE),
+                        (entry + 1, 0, number, series[own], prices[amounts[own]], kind, day, start, start + each_s,
+                         8 * each_s, SINCE),
                         int8(None), int4(None), int8(None), text("0-7"), int8_array((number,)),
                     )
                 )  # fmt: skip
@@ -72,17 +76,29 @@ def fill(url: str, entries: int) -> None:
         db.execute("VACUUM ANALYZE")
 
 
-def bill_all(url: str) -> tuple[int, float, float]:
-    """Lines, seconds from the ledger to the bills of all accounts, and seconds of the bare sum."""
+class Billed(NamedTuple):
+    """Lines of all bills; seconds from the entries to usage, from usage to bills, and of the bare sum."""
+
+    lines: int
+    usage: float
+    bills: float
+    bare: float
+
+
+def bill_all(url: str) -> Billed:
+    """Bill every account from the ledger, beside the bare sum of the same entries."""
     with closing(connect(url)) as db, closing(connect(url)) as aside:
         aside.autocommit = True
-        names, known = Names(aside), load_terms(aside)
-        found = draft(db, names, known, Grants(db), SINCE + MONTH_S)  # the first run fills the caches of names and pages
+        names, known, grants, as_of = Names(aside), load_terms(aside), Grants(db), SINCE + MONTH_S
+        LedgerUsage(db, names, known, as_of, grants)  # fills the caches, as they are in a service that runs
         begun = perf_counter()
-        found = draft(db, names, known, Grants(db), SINCE + MONTH_S)
-        billed = perf_counter() - begun
-        begun = perf_counter()
-        db.execute(BARE_SUM).fetchall()  # type: ignore[call-overload]
-        bare = perf_counter() - begun
-        lines = sum(len(bill.lines) for bills in found.bills.values() for bill in bills)
-    return lines, billed, bare
+        usage = LedgerUsage(db, names, known, as_of, grants)
+        summed = perf_counter()
+        lines = 0
+        for account, sums in usage.by_account.items():
+            own = known.account(account)
+            bills = bill_account(account, sums.months(), MonthTermsOf(own), sums.rentals(), grants(own), as_of)
+            lines += sum(len(bill.lines) for bill in bills)
+        billed = perf_counter()
+        db.execute(BARE_SUM).fetchall()
+        return Billed(lines, summed - begun, billed - summed, perf_counter() - billed)

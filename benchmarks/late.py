@@ -1,7 +1,6 @@
 """One late event on an instance with a long history: what it costs must not grow with the history."""
 
 import random
-from collections.abc import Sequence
 from contextlib import closing
 from statistics import quantiles
 from time import perf_counter
@@ -48,8 +47,3 @@ def long_history(rng: random.Random, events: int, tries: int) -> tuple[list[byte
     kept = {begin for begin, _ in pairs} - {begin for begin, _ in held_back}
     told += [each for pair in pairs for each in pair if each in kept or each == pair[1]]
     return [raw for _, raw in sorted(told)], [begin[1] for begin, _ in held_back]
-
-
-def shown(figures: Sequence[float]) -> str:
-    """Milliseconds as a table has them."""
-    return " / ".join(f"{each:.1f}" for each in figures)

@@ -37,7 +37,7 @@ def server() -> Iterator[embedded.Server]:
         try:
             with psycopg.connect(embedded.start(data).url(SUPERUSER, SUPERUSER), autocommit=True) as connection:
                 for key, value in SETTINGS.items():
-                    connection.execute(f"ALTER SYSTEM SET {key} = '{value}'")  # type: ignore[arg-type]
+                    connection.execute(f"ALTER SYSTEM SET {key} = '{value}'")
             embedded.stop(data)
             yield embedded.start(data)
         finally:
@@ -47,8 +47,8 @@ def server() -> Iterator[embedded.Server]:
 def fresh_books(running: embedded.Server, name: str) -> str:
     """The address of new, empty books that know the example price book and contracts."""
     with psycopg.connect(running.url(SUPERUSER, SUPERUSER), autocommit=True) as connection:
-        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")  # type: ignore[arg-type]
-        connection.execute(f"CREATE DATABASE {name} OWNER {OWNER}")  # type: ignore[arg-type]
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {name} OWNER {OWNER}")
         connection.execute("CHECKPOINT")
     url = running.url(database=name)
     migrate(url)

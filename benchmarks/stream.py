@@ -76,8 +76,9 @@ class Writer:
     def write(self, second: int, type_: str, data: dict[str, Any]) -> Told:
         """An event and when it happened."""
         self.count += 1
+        source, id_ = f"/hosts/h{self.number % 997:03d}", f"{self.number:06d}-{self.count:06d}"
         event = {
-            "specversion": "1.0", "id": f"{self.number:06d}-{self.count:06d}", "source": f"/hosts/h{self.number % 997:03d}",
+            "specversion": "1.0", "id": id_, "source": source,
             "type": type_, "subject": f"i-{self.number:06d}",
             "time": datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z"), "data": data,
         }  # fmt: skip

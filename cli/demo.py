@@ -45,8 +45,8 @@ def _run(settings: "Settings", url: str, month: int, events: Path, say: Say) -> 
         _apply_terms(recorder, say)
         outcome = _stream(recorder, events)
         say(
-            f"{outcome.received:,} events from {events}: {outcome.accepted:,} accepted, {outcome.duplicate:,} duplicate,"
-            f" {outcome.rejected:,} rejected"
+            f"{outcome.received:,} events from {events}: {outcome.accepted:,} accepted,"
+            f" {outcome.duplicate:,} duplicate, {outcome.rejected:,} rejected"
         )
         documents = _close(recorder, url, month, settings.data / "invoices", say)
     print_invoices(documents)
@@ -116,4 +116,3 @@ def _shown(second: int) -> str:
     from core.calendar import instant_of
 
     return instant_of(second).isoformat()
-

@@ -18,11 +18,15 @@ def print_close(answer: Mapping[str, Any], folder: str) -> None:
     told = f"{answer['month']}: {len(answer['issued'])} invoices issued, {answer['known']} were issued before"
     console.print(told + (f"; files in {folder}" if folder else ""), markup=False, soft_wrap=True)
     for held in answer["held"]:
-        console.print(f"held: {held['account'] or '(no account)'}, {len(held['questions'])} open questions", markup=False)
+        console.print(
+            f"held: {held['account'] or '(no account)'}, {len(held['questions'])} open questions", markup=False
+        )
         for asked in held["questions"][:5]:
             console.print(f"  {asked['kind']} {asked['instance']} at {asked['at']}: {asked['detail']}", markup=False)
     for each in answer["unproven"]:
-        console.print(f"unproven: {each['instance']} runs, but is proven only until {each['proven_until']}", markup=False)
+        console.print(
+            f"unproven: {each['instance']} runs, but is proven only until {each['proven_until']}", markup=False
+        )
     if answer["earlier_months_open"]:
         console.print(f"not closed yet: {', '.join(answer['earlier_months_open'])}", markup=False)
 

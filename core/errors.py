@@ -8,7 +8,7 @@ class BillingError(Exception):
 class TermsInvalid(BillingError):
     """A price book or contract was refused.
 
-    ``problems`` are lines such as ``book.yaml:12: prices[3].per_card_hour: a price must be a string, not a float (R11)``.
+    ``problems`` are lines such as ``book.yaml:12: prices[3].per_card_hour: not a float (R11)``.
     """
 
     def __init__(self, problems: list[str]) -> None:

@@ -1,0 +1,1 @@
+"""From the ledger to what is sent: drafts, closes, corrections, documents, proof."""

@@ -4,32 +4,28 @@ A failed read is never a zero bill: whatever cannot be read ends the close, and 
 daily projection before any invoice is made.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from fractions import Fraction
 from typing import Any
 
-from core.calendar import calendar as calendar_of
-from core.calendar import instant_of, month_name, month_number, month_of_day
+from core.calendar import instant_of, month_name, month_of_day
 from core.errors import BillingError
 from invoices import store
-from invoices.compose import RULES_VERSION, Composed, canonical_bytes, compose, document, nothing
+from invoices.compose import Composed, compose, nothing
 from invoices.draft import Draft, draft
-from invoices.figures import Figures, invoiced_figures
+from invoices.figures import invoiced_figures
 from invoices.grants import Grants
+from invoices.issue import Issuing
 from invoices.questions import Questions, as_json, open_questions
 from metering.names import Names
 from metering.recorder import Recorder, Unproven
 from metering.store import Db
 from metering.terms_store import TERMS_LOCK, load_terms
 from pricing.bill import Bill
-from pricing.terms import AccountTerms, Terms
+from pricing.terms import Terms
 
 CLOSE_LOCK = 0x67625F63
-VOUCHER_MONTHS = 12
-"""A rebate voucher is valid for so many months from its issue (settled: Voucher)."""
 
 
 class CloseRefused(BillingError):
@@ -59,7 +55,8 @@ class Closed:
             "known": self.known,
             "held": [{"account": account, "questions": asked} for account, asked in sorted(self.held.items())],
             "unproven": [
-                {"instance": each.instance, "proven_until": instant_of(each.until).isoformat()} for each in self.unproven
+                {"instance": each.instance, "proven_until": instant_of(each.until).isoformat()}
+                for each in self.unproven
             ],
             "earlier_months_open": self.skipped_months,
         }
@@ -95,13 +92,16 @@ def _check(db: Db, terms: Terms, month: int, as_of: int) -> None:
     for calendar in {terms.account(account).calendar for account in [*accounts, ""]}:
         end = calendar.month_start(month + 1)
         if as_of < end:
-            raise CloseRefused(month, f"it ends at {instant_of(end, calendar.zone).isoformat()}, after {instant_of(as_of, calendar.zone).isoformat()}")
+            ends, now = (instant_of(second, calendar.zone).isoformat() for second in (end, as_of))
+            raise CloseRefused(month, f"it ends at {ends}, after {now}")
 
 
 class _Closing:
     """One close inside its transaction."""
 
-    def __init__(self, db: Db, names: Names, month: int, as_of: int, accept_open: bool, unproven: list[Unproven]) -> None:
+    def __init__(
+        self, db: Db, names: Names, month: int, as_of: int, accept_open: bool, unproven: list[Unproven]
+    ) -> None:
         self._db, self._names, self._month, self._as_of, self._accept = db, names, month, as_of, accept_open
         self._result = Closed(month, unproven=unproven)
 
@@ -111,20 +111,24 @@ class _Closing:
         first_time = self._pin()
         self._terms = load_terms(db)
         self._agree()
-        self._grants = Grants(db)
+        grants = Grants(db)
         last = max([month, *self._terms.pins])
         self._note_earlier_months()
-        found = draft(db, self._names, self._terms, self._grants, self._as_of, until_month=last)
+        found = draft(db, self._names, self._terms, grants, self._as_of, until_month=last)
         questions = open_questions(db, self._names, self._terms, month, found.usage.findings, self._as_of)
         invoices = store.documents_by_account(db)
         held_before = store.held_accounts(db, month)
         self._result.known = sum(name == month_name(month) for name in _months_of(invoices))
-        accounts = sorted(found.bills.keys() | invoices.keys() | (questions.keys() - {""}) if first_time else held_before)
+        accounts = sorted(
+            found.bills.keys() | invoices.keys() | (questions.keys() - {""}) if first_time else held_before
+        )
         if questions.get("") and not self._accept:
             self._result.held[""] = questions[""]
         composed = self._compose(accounts, found, invoices, questions)
-        self._issue(composed, found)
-        return self._result
+        issuing = Issuing(db, self._terms, grants, month, self._as_of)
+        result = self._result
+        result.issued = issuing.issue(composed, found.bills, result.accepted, len(result.unproven))
+        return result
 
     def _pin(self) -> bool:
         """Pin the month's terms at its first close; returns whether this is the first."""
@@ -148,7 +152,8 @@ class _Closing:
             "SELECT (SELECT coalesce(sum(quantity), 0) FROM entry), (SELECT coalesce(sum(quantity), 0) FROM usage_day)"
         ).fetchone()
         if row is None or row[0] != row[1]:
-            raise CloseRefused(self._month, f"entries sum to {row and row[0]}, the daily projection to {row and row[1]}")
+            sums = f"entries sum to {row and row[0]}, the daily projection to {row and row[1]}"
+            raise CloseRefused(self._month, sums)
 
     def _compose(
         self, accounts: Sequence[str], found: Draft, invoices: Mapping[str, list[dict[str, Any]]], questions: Questions
@@ -165,13 +170,13 @@ class _Closing:
             currency = self._currency(account, bills)
             carried = Decimal(documents[-1]["carried_forward"]["to_next"]) if documents else nothing(currency)
             each = compose(account, self._month, currency, bills, invoiced, closed, carried)
-            if self._held(account, each, questions.get(account, [])):
+            if self._held(account, questions.get(account, [])):
                 continue
             if not each.empty:
                 composed.append(each)
         return composed
 
-    def _held(self, account: str, composed: Composed, asked: list[dict[str, Any]]) -> bool:
+    def _held(self, account: str, asked: list[dict[str, Any]]) -> bool:
         """Whether open questions hold an account; accepted ones are recorded with its invoice."""
         if not asked:
             return False
@@ -191,79 +196,6 @@ class _Closing:
         terms = self._terms.account(account).month(self._month)
         return terms.book.currency if terms else "CNY"
 
-    # --- issue ---------------------------------------------------------------------------------------------------
-
-    def _issue(self, composed: Sequence[Composed], found: Draft) -> None:
-        if not composed:
-            return
-        pins = self._pins()
-        numbering = store.Numbering(self._db, instant_of(self._as_of, calendar_of("Asia/Shanghai").zone).year)
-        for each in composed:
-            own = self._terms.account(each.account)
-            accepted = self._result.accepted.get(each.account, [])
-            made = document(each, numbering.next(), self._as_of, own.calendar, {**pins, "accepted_open": accepted})
-            row = numbering.store(made, canonical_bytes(made), self._month, self._as_of, pins["terms"])
-            self._settle_vouchers(each, made["number"], row, own, found.bills.get(each.account, []))
-            self._result.issued.append({"status": "issued", **made})
-        numbering.close()
-
-    def _pins(self) -> dict[str, Any]:
-        """What every invoice of this close saw."""
-        counts = self._db.execute(
-            "SELECT coalesce(sum(received), 0)::bigint, coalesce(sum(accepted), 0)::bigint,"
-            " coalesce(sum(duplicate), 0)::bigint, coalesce(sum(rejected), 0)::bigint FROM batch"
-        ).fetchone()
-        assert counts is not None
-        return {
-            "as_of": self._as_of,
-            "rules": RULES_VERSION,
-            "terms": self._terms.pins[self._month],
-            "chains": store.chain_heads(self._db),
-            "events": dict(zip(("received", "accepted", "duplicate", "rejected"), counts, strict=True)),
-            "instances_unproven": len(self._result.unproven),
-        }
-
-    def _settle_vouchers(self, composed: Composed, number: str, row: int, own: AccountTerms, bills: Sequence[Bill]) -> None:
-        """Vouchers earned become grants; those that an earlier month earned too much of are reduced (R21)."""
-        earned = {(v.instance, v.rental, self._month): v.amount for v in (composed.bill.vouchers if composed.bill else ())}
-        for correction in composed.corrections:
-            when = month_number(correction.month)
-            earned.update({(*key, when): amount for key, amount in correction.change.vouchers.items()})
-        for (instance, rental, when), amount in sorted(earned.items()):
-            if amount > 0:
-                self._grant(f"{number}/{instance}/{rental}/{month_name(when)}", composed.account, own, amount, when, row,
-                            instance, rental)  # fmt: skip
-            else:
-                self._reduce(composed.account, instance, rental, when, -amount, row, bills)
-
-    def _grant(
-        self, id_: str, account: str, own: AccountTerms, amount: Decimal, when: int, row: int, instance: str, rental: int
-    ) -> None:
-        since = own.calendar.month_start(when + 1)
-        expires = own.calendar.month_anniversary(self._as_of, VOUCHER_MONTHS)
-        self._db.execute(
-            "INSERT INTO credit_grant VALUES (%s, %s, 'rebate', %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-            [id_, account, str(amount), since, max(expires, since + 1), [], self._month + 1, row, instance, rental, when],
-        )
-
-    def _reduce(
-        self, account: str, instance: str, rental: int, when: int, excess: Decimal, row: int, bills: Sequence[Bill]
-    ) -> None:
-        """Take back what is unspent of a voucher that turned out too large; the rest is written off, and shown."""
-        spent: dict[str, Decimal] = defaultdict(Decimal)
-        for bill in bills:
-            for use in bill.credits:
-                spent[use.id] += use.applied
-        for grant in self._grants.of_rental.get((account, instance, rental, when), []):
-            amount = min(excess, self._grants.unreduced(account, grant) - spent[grant])
-            if amount > 0:
-                self._db.execute(
-                    "INSERT INTO grant_reduction VALUES (%s, %s, %s, %s)", [grant, self._month + 1, str(amount), row]
-                )
-                excess -= amount
-
 
 def _months_of(invoices: Mapping[str, list[dict[str, Any]]]) -> Iterator[str]:
     return (each["month"] for documents in invoices.values() for each in documents)
-
-

@@ -94,7 +94,9 @@ def compose(
     return Composed(account, month, currency, bills.get(month_name(month)), corrections, carried)
 
 
-def document(composed: Composed, number: str, issued_at: int, calendar: Calendar, pins: Mapping[str, Any]) -> dict[str, Any]:
+def document(
+    composed: Composed, number: str, issued_at: int, calendar: Calendar, pins: Mapping[str, Any]
+) -> dict[str, Any]:
     """The invoice as others read it (``gpu-billing invoices``)."""
     bill = composed.bill.to_json() if composed.bill else {}
     lines = bill.get("lines", [])

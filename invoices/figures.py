@@ -1,4 +1,4 @@
-"""What has been invoiced of a month so far, and what a later look at it comes to: rounded figures that can be subtracted.
+"""What has been invoiced of a month so far, and what a later look at it comes to, as figures that can be subtracted.
 
 Corrections are differences of these (R22, R23): nothing is rounded twice, so original plus corrections is exact.
 """

@@ -3,13 +3,13 @@
 import csv
 import io
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 COLUMNS = (
-    "number", "account", "month", "currency", "row", "corrects_number", "corrects_line", "corrects_month", "kind", "sku",
+    "number", "account", "month", "currency", "row", "corrects_number", "corrects_line", "corrects_month", "kind",
+    "sku",
     "plan", "region", "price", "unit", "quantity", "padding", "list", "discount", "charge", "credits", "tax_rate",
     "tax_included",
 )  # fmt: skip
@@ -69,5 +69,4 @@ def _guarded(cells: Mapping[str, Any]) -> dict[str, Any]:
 def _written(path: Path, content: bytes) -> Path:
     fresh = path.with_name(path.name + ".new")
     fresh.write_bytes(content)
-    os.replace(fresh, path)
-    return path
+    return fresh.replace(path)

@@ -58,7 +58,8 @@ class Numbering:
         row = self._db.execute(
             "INSERT INTO invoice (number, series, year, position, account, month, issue, issued_at, terms_number,"
             " document, digest) VALUES (%s, %s, %s, %s, %s, %s, 1, %s, %s, %s, %s) RETURNING id",
-            [document["number"], SERIES, self._year, self._last, document["account"], month, issued_at, terms_number, raw,
+            [document["number"], SERIES, self._year, self._last, document["account"], month, issued_at, terms_number,
+             raw,
              self._digest],
         ).fetchone()  # fmt: skip
         assert row is not None

@@ -4,7 +4,18 @@ Seconds are whole seconds since 1970 in UTC, months are year * 12 + month - 1, a
 """
 
 from sqlalchemy import (
-    ARRAY, BigInteger, Column, DateTime, ForeignKey, Identity, Integer, LargeBinary, Table, Text, UniqueConstraint, func,
+    ARRAY,
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKey,
+    Identity,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
 )  # fmt: skip
 
 from core.tables import metadata

@@ -33,7 +33,7 @@ def intersection(one: Ranges, other: Ranges) -> Ranges:
     for low, high in one:
         for start, end in other:
             if start < high and low < end:
-                found.append((low if low > start else start, high if high < end else end))
+                found.append((max(low, start), min(high, end)))
     found.sort()
     return tuple(found)
 

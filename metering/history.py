@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from metering.events import HEARTBEAT, RESOLVED, RETRACTED, START, Fact, names_body
+from metering.events import HEARTBEAT, RESOLVED, RETRACTED, START, Fact, is_decision, names_body
 from metering.faults import needs_ruling, rulings
 from metering.pieces import Piece, billable_by_cards
 from metering.proof import Birth, Proof, Run
@@ -84,9 +84,16 @@ def _body_named(decision: Fact, others: Iterable[Fact]) -> Fact | None:
     return None
 
 
-def fold_history(facts: Iterable[Fact], proof: Proof, terms: Terms, as_of: int) -> Timeline:
-    """An instance's whole timeline from its standing facts in any order, as known at ``as_of`` (R24)."""
-    known = sorted((f for f in facts if f.second <= as_of and f.kind != HEARTBEAT), key=Fact.order)
+def fold_history(
+    facts: Iterable[Fact], proof: Proof, terms: Terms, as_of: int, decided_at: int | None = None
+) -> Timeline:
+    """An instance's whole timeline from its standing facts in any order, as known at ``as_of`` (R24).
+
+    A person's judgements are known up to ``decided_at`` where that is another instant.
+    """
+    decided = as_of if decided_at is None else decided_at
+    told = sorted((f for f in facts if f.kind != HEARTBEAT), key=Fact.order)
+    known = [f for f in told if f.second <= (decided if is_decision(f.kind) else as_of)]
     verdicts = rulings(f for f in known if needs_ruling(f))
     account = terms.account(first_account(known, proof))
     proof = proof.joined(account.timeout).known_at(as_of)

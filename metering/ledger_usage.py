@@ -5,8 +5,10 @@ One that knows later facts is folded anew from its events, as if they had not co
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from typing import Any
 
+from core.calendar import day_number
 from metering import store
 from metering.decisions import history_of
 from metering.faults import NO_RULINGS
@@ -24,15 +26,20 @@ from pricing.contract import Credit
 from pricing.terms import AccountTerms, Terms
 from pricing.usage import Pack
 
+FIRST_DAYS = [day_number(date(month // 12, month % 12 + 1, 1)) for month in range(2000 * 12 - 1, 2100 * 12)]
+"""The first day of each month of which the ledger can know."""
+
 SUMS = """
-    SELECT e.series_id, e.price_id, e.kind, e.day, e.pack_start, e.pack_seconds,
-           CASE WHEN s.account = ANY(%(detailed)s) THEN e.instance_id ELSE 0 END,
-           CASE WHEN s.account = ANY(%(detailed)s) THEN e.run ELSE 0 END, sum(e.quantity)::bigint
-    FROM entry e JOIN series s ON s.id = e.series_id
-    WHERE (%(accounts)s::text[] IS NULL OR s.account = ANY(%(accounts)s))
-      AND (%(instances)s::int[] IS NULL OR e.instance_id = ANY(%(instances)s))
+    SELECT e.series_id, e.price_id, e.kind, e.pack_start, e.pack_seconds,
+           CASE WHEN w.by_day THEN e.day ELSE (%(first_days)s::int[])[width_bucket(e.day, %(first_days)s::int[])] END,
+           CASE WHEN w.by_instance THEN e.instance_id ELSE 0 END, CASE WHEN w.by_instance THEN e.run ELSE 0 END,
+           sum(e.quantity)::bigint
+    FROM entry e
+    JOIN unnest(%(series)s::int[], %(by_instance)s::bool[], %(by_day)s::bool[]) AS w (series_id, by_instance, by_day)
+      ON w.series_id = e.series_id
+    WHERE (%(instances)s::int[] IS NULL OR e.instance_id = ANY(%(instances)s))
       AND NOT e.instance_id = ANY(%(rebuilt)s)
-      AND NOT (s.account, e.day) IN (SELECT * FROM unnest(%(split_accounts)s::text[], %(split_days)s::int[]))
+      AND NOT (e.series_id, e.day) IN (SELECT * FROM unnest(%(split_series)s::int[], %(split_series_days)s::int[]))
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 HAVING sum(e.quantity) <> 0
 """
 
@@ -89,18 +96,30 @@ class LedgerUsage:
 
     def _sum_entries(self) -> None:
         accounts = self._known_accounts()
-        detailed = [name for name in accounts if _needs_detail(self._terms.account(name))]
-        split = [(name, day) for name in accounts for day in self._split_days(name)]
+        detailed = {name for name in accounts if _needs_detail(self._terms.account(name))}
+        split_of = {name: self._split_days(name) for name in accounts}
+        split = [(name, day) for name, days in split_of.items() for day in days]
+        series_rows = self._db.execute(
+            "SELECT id, account FROM series WHERE %s::text[] IS NULL OR account = ANY(%s)", [self._accounts, self._accounts]
+        ).fetchall()
+        split_series = [(number, day) for number, account in series_rows for day in split_of.get(account, ())]
+        by_day = {*detailed, *(name for name in accounts if self._parts_month(name))}
         values: dict[str, Any] = {
+            "series": [number for number, _ in series_rows],
+            "by_instance": [account in detailed for _, account in series_rows],
+            "by_day": [account in by_day for _, account in series_rows],
+            "first_days": FIRST_DAYS,
+            "split_series": [number for number, _ in split_series],
+            "split_series_days": [day for _, day in split_series],
             "accounts": None if self._accounts is None else list(self._accounts), "instances": self._instances,
-            "rebuilt": self._rebuilt, "detailed": detailed,
+            "rebuilt": self._rebuilt,
             "split_accounts": [name for name, _ in split], "split_days": [day for _, day in split],
         }  # fmt: skip
         rows = self._db.execute(SUMS, values, binary=True).fetchall()
         series = self._names.series_of({row[0] for row in rows})
         prices = self._names.prices_of({row[1] for row in rows})
         subjects = self._names.subjects_of({row[6] for row in rows if row[6]})
-        for series_id, price_id, kind, day, pack_start, pack_seconds, number, run, quantity in rows:
+        for series_id, price_id, kind, pack_start, pack_seconds, day, number, run, quantity in rows:
             price = prices[price_id]
             pack = None if pack_start is None else Pack(pack_start, pack_seconds, price)
             piece = Piece(kind, 0, 0, (), 0, series[series_id], price, run, pack, ())
@@ -110,7 +129,7 @@ class LedgerUsage:
         if split:
             self._add_split_days(values)
         if detailed:
-            self._add_detail({**values, "accounts": detailed})
+            self._add_detail({**values, "accounts": sorted(detailed)})
 
     def _add_split_days(self, values: dict[str, Any]) -> None:
         """Days in which a credit begins or ends are cut there, entry by entry."""
@@ -199,6 +218,12 @@ class LedgerUsage:
             terms = self._terms.account(account)
             known = self.by_account[account] = UsageSums(terms.calendar, _instants(self._credits(terms)))
         return known
+
+    def _parts_month(self, account: str) -> bool:
+        """Whether a credit of the account begins or ends inside a month, so that its days must be told apart."""
+        calendar = self._terms.account(account).calendar
+        instants = (i for i in _instants(self._credits(self._terms.account(account))) if 0 < i < 2**33)
+        return any(calendar.month_start(calendar.month_of(instant)) != instant for instant in instants)
 
     def _split_days(self, account: str) -> list[int]:
         """The days inside which a credit of the account begins or ends."""

@@ -76,7 +76,7 @@ class Replay:
         waiting, reach = dict(late), 1
         while waiting:
             attempts = self._round(waiting, before, reach)
-            ended = {number: each for number, each in attempts.items() if each.end >= 0}
+            ended = {number: each for number, each in attempts.items() if each.end >= 0 or each.reached_head}
             done.update(ended)
             results.update(self._compare(waiting, ended))
             again = self._unrounded(results, ended)
@@ -149,10 +149,11 @@ class Replay:
         fold, posted = attempt.fold, late.head.posted
         attempt.end = max(fold.state.second, posted, late.head.state.second)
         attempt.posted = max(fold.state.second, posted)
-        if fold.state.sessions and posted > fold.state.second:
-            state = fold.state
+        if posted > fold.state.second:
+            state, found = fold.state, len(fold.findings)
             attempt.posted = finish(fold, posted)
             fold.state = state
+            del fold.findings[found:]
 
     # --- comparing -----------------------------------------------------------------------------------------------
 

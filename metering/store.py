@@ -9,6 +9,7 @@ import msgspec
 from psycopg import Connection
 
 from core import copying
+from core.calendar import LAST_SECOND
 from metering import cards
 from metering.events import Fact, Started, read_event
 from metering.names import Names
@@ -39,6 +40,10 @@ ENTRY_QUERY = (
     " e.pack_start, e.pack_seconds, e.cards, e.evidence, e.reverses FROM entry e"
 )
 NOT_TAKEN_BACK = "e.reverses IS NULL AND NOT EXISTS (SELECT FROM entry r WHERE r.reverses = e.id)"
+
+
+LONGEST_ENTRY_S = 32 * 86400
+"""No entry is longer: time is cut at days, and a pack lasts a month at most. It bounds what an index has to read."""
 
 
 class Span(NamedTuple):
@@ -191,8 +196,9 @@ def posted_in(db: Db, names: Names, spans: Sequence[Span]) -> dict[int, list[Pos
     """The entries, none taken back, that have time in ``[after, until)`` or conclude at ``until``."""
     rows = db.execute(
         f"{ENTRY_QUERY} JOIN unnest(%s::int[], %s::bigint[], %s::bigint[]) AS w (instance_id, after, until)"
-        f' ON e.instance_id = w.instance_id AND e."end" > w.after AND e.start < w.until WHERE {NOT_TAKEN_BACK}',
-        _columns(spans, 3), binary=True,
+        f' ON e.instance_id = w.instance_id AND e."end" > w.after AND e."end" < least(w.until, %s) + %s'
+        f" AND e.start < w.until WHERE {NOT_TAKEN_BACK}",
+        [*_columns(spans, 3), LAST_SECOND, LONGEST_ENTRY_S], binary=True,
     ).fetchall()  # fmt: skip
     found: dict[int, list[Posted]] = defaultdict(list)
     for number, entry in posted_of(rows, names):

@@ -130,6 +130,7 @@ entry = Table(
     Column("evidence", ARRAY(BigInteger), nullable=False, comment="numbers of the events that it follows from"),
     Index("entry_instance_end_idx", "instance_id", "end"),
     Index("entry_reverses_idx", "reverses", unique=True, postgresql_where=text("reverses IS NOT NULL")),
+    Index("entry_padding_idx", "instance_id", "run", postgresql_where=text("kind = 16")),
     Index("entry_batch_idx", "batch_id", postgresql_using="brin"),
 )  # fmt: skip
 

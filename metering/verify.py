@@ -19,6 +19,7 @@ from metering.timeline import Fold
 from pricing.terms import Terms
 
 CHUNK = 500
+LAST = 2**62
 
 BATCHES = """
     SELECT d.name, b.id, b.number, b.received, b.accepted, b.duplicate, b.rejected, b.heartbeats, b.refused, b.beats,
@@ -101,7 +102,7 @@ def _timeline_differences(db: Db, names: Names, terms: Terms) -> Iterator[str]:
 
 
 def _difference(facts: Any, proof: Any, head: Head, terms: Terms, posted: Any) -> Difference:
-    pieces = list(fold_history(facts, proof, terms, head.state.second).pieces)
+    pieces = list(fold_history(facts, proof, terms, head.state.second, decided_at=LAST).pieces)
     if head.posted > head.state.second:
         fold: Fold = fold_from(head.state, terms, _no_rulings(), proof, ())
         finish(fold, head.posted)

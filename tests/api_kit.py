@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,23 +65,35 @@ def counts(answer: Mapping[str, Any]) -> tuple[int, int, int, int]:
 class Server:
     """`gpu-billing serve` in a process of its own, and what it says."""
 
-    def __init__(self, url: str, *words: str) -> None:
-        command = [str(Path(sys.executable).parent / "gpu-billing"), "serve", "--port=0", *words]
+    def __init__(self, url: str, processes: int = 1) -> None:
+        command = [
+            str(Path(sys.executable).parent / "gpu-billing"),
+            "serve",
+            "--port=0",
+            f"--workers={processes}",
+            *words,
+        ]
         given = {"GPU_BILLING_DATABASE_URL": url, "GPU_BILLING_PEPPER": PEPPER.decode()}
         environment = {**os.environ, **given}
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        )
         self.said: list[str] = []
-        self.address = self._address()
+        self.address = self._address(processes)
         self._listener = Thread(target=self._listen, daemon=True)
         self._listener.start()
 
-    def _address(self) -> str:
+    def _address(self, processes: int) -> str:
+        """Where it listens, once every process of it does."""
         assert self.process.stderr is not None
+        address, ready = "", 0
         for line in self.process.stderr:
             self.said.append(line)
-            found = re.search(r"running on (http://[0-9.:]+)", line)
-            if found:
-                return found.group(1)
+            if found := re.search(r"running on (http://[0-9.:]+)", line):
+                address = found.group(1)
+            ready += "Application startup complete" in line
+            if address and ready == processes:
+                return address
         raise AssertionError("".join(self.said))
 
     def _listen(self) -> None:
@@ -91,9 +104,12 @@ class Server:
         """Its log lines; each is one JSON object."""
         return [json.loads(line) for line in self.said]
 
-    def end(self, signal: int) -> int:
-        """Send it a signal and wait for its status."""
-        self.process.send_signal(signal)
+    def end(self, number: int) -> int:
+        """Send it a signal, with SIGKILL to all its processes, and wait for its status."""
+        if number == signal.SIGKILL:
+            os.killpg(self.process.pid, number)
+        else:
+            self.process.send_signal(number)
         status = self.process.wait(60)
         self._listener.join(10)
         assert self.process.stderr is not None
@@ -102,11 +118,11 @@ class Server:
 
 
 @contextmanager
-def serving(url: str, *words: str) -> Iterator[Server]:
+def serving(url: str, processes: int = 1) -> Iterator[Server]:
     """A server for the length of a test, also when it fails."""
-    server = Server(url, *words)
+    server = Server(url, processes)
     try:
         yield server
     finally:
         if server.process.poll() is None:
-            server.end(9)
+            server.end(signal.SIGKILL)

@@ -40,7 +40,9 @@ def instant(text: str) -> int:
     return second_of(datetime.fromisoformat(f"{text}+08:00"))
 
 
-def event(when: str, kind: str, instance: str = "i", data: Mapping[str, Any] | None = None, id: str | None = None) -> bytes:
+def event(
+    when: str, kind: str, instance: str = "i", data: Mapping[str, Any] | None = None, id: str | None = None
+) -> bytes:
     """One event at a Shanghai time; a start has an account, a SKU and a card unless it says otherwise."""
     base = {"account": "acct", "sku": "gpu.x", "cards": 1} if kind == "instance.started" else {}
     time = f"{when.replace(' ', 'T')}{':00' if when.count(':') == 1 else ''}+08:00"

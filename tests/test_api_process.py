@@ -94,7 +94,7 @@ def _send(server: Server, key: str, part: list[bytes]) -> int:
 
 
 def test_two_processes_add_up_their_figures(database_url: str) -> None:
-    with serving(database_url, "--workers=2") as server:
+    with serving(database_url, processes=2) as server:
         key = key_of(database_url)
         for _ in range(20):
             answer = httpx2.post(f"{server.address}/v1/events", content=b"[]", headers=bearing(key))

@@ -82,7 +82,11 @@ def test_a_negative_balance_is_carried_forward_and_used_up(database_url: str) ->
         april = ledger.close("2026-04", "2026-05-01 00:00").issued[0]
         ledger.record(event("2026-05-01 00:00", START, "j"), event("2026-05-01 20:00", STOP, "j"))
         may = ledger.close("2026-05", "2026-06-01 00:00").issued[0]
-        assert (april["totals"]["due"], april["payable"], april["carried_forward"]["to_next"]) == ("-36.00", "0.00", "-36.00")
+        assert (april["totals"]["due"], april["payable"], april["carried_forward"]["to_next"]) == (
+            "-36.00",
+            "0.00",
+            "-36.00",
+        )
         assert (may["totals"]["due"], may["payable"]) == ("72.00", "36.00")
 
 
@@ -165,9 +169,15 @@ def test_a_closed_month_keeps_its_prices_when_a_later_price_book_reaches_back(da
 def test_two_closes_at_once_issue_once(database_url: str) -> None:
     with books(database_url) as one, books(database_url) as other:
         for n in range(20):
-            one.record(event("2026-03-01 00:00", START, f"i{n}", {"account": f"a{n}"}), event("2026-03-01 01:00", STOP, f"i{n}"))
+            one.record(
+                event("2026-03-01 00:00", START, f"i{n}", {"account": f"a{n}"}),
+                event("2026-03-01 01:00", STOP, f"i{n}"),
+            )
         results: list[Closed] = []
-        closes = [threading.Thread(target=lambda b=b: results.append(b.close("2026-03", "2026-04-01 00:00"))) for b in (one, other)]
+        closes = [
+            threading.Thread(target=lambda b=b: results.append(b.close("2026-03", "2026-04-01 00:00")))
+            for b in (one, other)
+        ]
         for each in closes:
             each.start()
         for each in closes:
@@ -180,7 +190,7 @@ def test_two_closes_at_once_issue_once(database_url: str) -> None:
 def test_a_close_that_fails_leaves_nothing(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with books(database_url) as ledger:
         ledger.record(event("2026-03-01 00:00", START), event("2026-03-01 01:00", STOP))
-        monkeypatch.setattr("invoices.close._Closing._settle_vouchers", _lost)
+        monkeypatch.setattr("invoices.issue._Vouchers.settle", _lost)
         with pytest.raises(psycopg.OperationalError):
             ledger.close("2026-03", "2026-04-01 00:00")
         monkeypatch.undo()

@@ -109,6 +109,9 @@ def upgrade() -> None:
     op.create_index("entry_batch_idx", "entry", ["batch_id"], unique=False, postgresql_using="brin")
     op.create_index("entry_instance_end_idx", "entry", ["instance_id", "end"], unique=False)
     op.create_index(
+        "entry_padding_idx", "entry", ["instance_id", "run"], unique=False, postgresql_where=sa.text("kind = 16")
+    )
+    op.create_index(
         "entry_reverses_idx", "entry", ["reverses"], unique=True, postgresql_where=sa.text("reverses IS NOT NULL")
     )
     op.create_table(
