@@ -28,8 +28,8 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: setup  ## A seeded month of a fleet: into the ledger, closed, invoiced, shown.
-	$(BIN)/gpu-billing demo
+demo: setup  ## A seeded month of a fleet: into the ledger, closed, invoiced, shown; KAFKA=1 sends it through Kafka.
+	$(BIN)/gpu-billing demo $(if $(KAFKA),--kafka)
 
 test: setup  ## Run the tests; ARGS="-k name" goes to pytest, ARGS=--cov measures the pure code.
 	$(BIN)/pytest $(ARGS)

@@ -92,7 +92,7 @@ def opened(url: str, pepper: bytes, recorders: int, clock: Clock = now) -> Servi
     return Service(questions, Recorders(lambda: Recorder(url), recorders), pepper, clock)
 
 
-def service(request: Request) -> Service:
+async def service(request: Request) -> Service:  # a plain function costs a change of threads
     """The service behind a request."""
     found = request.app.state.service
     assert isinstance(found, Service)

@@ -80,11 +80,12 @@ def pricing_rows(books: Books, stream: list[Line]) -> list[tuple[str, str, str]]
     found = [bill_all(url) for _ in range(ROUNDS)]
     made = found[0].lines
     usage, bills, bare = (median(column) for column in zip(*(each[1:] for each in found), strict=True))
+    whole = usage + bills
     return [
         ("`rate`, in one process", f"{rated:,.0f} events/s", "from bytes to bills"),
         ("bare SQL sum of 1,000,000 entries", f"{bare:.2f} s", "1"),
         ("the same summed into usage by account", f"{usage:.2f} s", f"{usage / bare:.1f} times"),
-        (f"then priced: {made:,} lines, {ACCOUNTS:,} bills", f"{bills:.2f} s", f"{(usage + bills) / bare:.1f} times in all"),
+        (f"then priced: {made:,} lines of {ACCOUNTS:,} bills", f"{bills:.2f} s", f"{whole / bare:.1f} times in all"),
     ]  # fmt: skip
 
 

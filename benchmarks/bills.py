@@ -44,7 +44,7 @@ def fill(url: str, entries: int) -> None:
         names = Names(aside)
         numbers = names.instances(f"i-{number:06d}" for number in range(10_000))
         made = {
-            number: Series(f"acct-{number % 1000}", f"p{number % 3}", rng.choice(SKUS), "on_demand", rng.choice(REGIONS))
+            number: Series(f"acct-{number % 1000}", "p", rng.choice(SKUS), "on_demand", rng.choice(REGIONS))
             for number in numbers.values()
         }  # fmt: skip
         series = names.number_series(made.values())

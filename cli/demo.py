@@ -8,7 +8,6 @@ import typer
 
 if TYPE_CHECKING:
     from core.config import Settings
-    from metering.ingest import Ingested
     from metering.recorder import Recorder
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -19,6 +18,7 @@ def demo(
     month: Annotated[str, typer.Option(help="The month to bill.")] = "2026-03",
     seed: Annotated[int, typer.Option(help="Another seed is another fleet.")] = 1,
     instances: Annotated[int, typer.Option(min=1, max=5000, help="How many instances.")] = 320,
+    kafka: Annotated[bool, typer.Option("--kafka", help="Through a Kafka of its own; needs Java and Maven.")] = False,
 ) -> None:
     """Generate a month of a fleet, stream it into a ledger, close the month, and show the invoices."""
     from rich.console import Console
@@ -34,20 +34,17 @@ def demo(
     console.print(f"Demo ledger: PostgreSQL in {own.data}", markup=False)
     url = books(own)
     events = _write_events(own.data / f"events-{month}-{seed}-{instances}.jsonl", month, seed, instances)
-    _run(own, url, number, events, console.print)
+    _run(own, url, number, events, kafka, console.print)
 
 
-def _run(settings: "Settings", url: str, month: int, events: Path, say: Say) -> None:
+def _run(settings: "Settings", url: str, month: int, events: Path, kafka: bool, say: Say) -> None:
     from cli.ledger import recording_at
     from cli.show_invoices import print_invoices
 
     with recording_at(url) as recorder:
         _apply_terms(recorder, say)
-        outcome = _stream(recorder, events)
-        say(
-            f"{outcome.received:,} events from {events}: {outcome.accepted:,} accepted,"
-            f" {outcome.duplicate:,} duplicate, {outcome.rejected:,} rejected"
-        )
+        counts = _through_kafka(settings, url, events, say) if kafka else _from_file(recorder, events)
+        say(f"{sum(counts.values()):,} events from {events}: " + ", ".join(f"{n:,} {how}" for how, n in counts.items()))
         documents = _close(recorder, url, month, settings.data / "invoices", say)
     print_invoices(documents)
     folder = settings.data / "invoices"
@@ -79,14 +76,23 @@ def _apply_terms(recorder: "Recorder", say: Say) -> None:
     say(f"{len(applied)} price books and contracts from {EXAMPLES}")
 
 
-def _stream(recorder: "Recorder", events: Path) -> "Ingested":
+def _from_file(recorder: "Recorder", events: Path) -> dict[str, int]:
     from metering.ingest import Ingested, ingest
     from metering.lines import read_lines
 
     done = Ingested(events.name)
     with events.open("rb") as stream:
         ingest(recorder, f"file:{events.name}", read_lines(stream, str(events)), done)
-    return done
+    return {"accepted": done.accepted, "duplicate": done.duplicate, "rejected": done.rejected}
+
+
+def _through_kafka(settings: "Settings", url: str, events: Path, say: Say) -> dict[str, int]:
+    from cli.demo_stream import stream
+
+    say("Starting Kafka")
+    counts, way = stream(settings, url, events)
+    say(way)
+    return counts
 
 
 def _close(recorder: "Recorder", url: str, month: int, folder: Path, say: Say) -> list[dict[str, Any]]:

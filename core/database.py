@@ -5,6 +5,7 @@ Every connection speaks UTC, names its program, and works as the application's r
 
 from __future__ import annotations
 
+import select
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -83,8 +84,16 @@ def pool(url: str, most: int, patience_s: float) -> ConnectionPool[psycopg.Conne
         _begin_session(connection, as_owner=False)
         connection.autocommit = True
 
+    def look(connection: psycopg.Connection[TupleRow]) -> None:
+        """Nothing is to be read at rest, unless the server has ended it: a look costs no round trip."""
+        watched = select.poll()
+        watched.register(connection.fileno(), select.POLLIN)
+        if watched.poll(0):
+            connection.close()  # else the pool would hand it out again
+            raise psycopg.OperationalError("the server has ended the connection")
+
     return ConnectionPool(
         url, min_size=1, max_size=most, timeout=patience_s, open=False, configure=begin,
-        check=ConnectionPool.check_connection, reconnect_timeout=0,
+        check=look, reconnect_timeout=0,
         kwargs={"autocommit": True, "connect_timeout": CONNECT_SECONDS, "application_name": "gpu-billing"},
     )  # fmt: skip

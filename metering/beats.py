@@ -101,8 +101,8 @@ def _runs_near(db: Db, seconds: Mapping[Key, set[int]], reach_s: int) -> dict[Ke
 def _replace_runs(db: Db, gone: list[tuple[int, str, int]], fresh: list[tuple[int, str, int, int]]) -> None:
     if gone:
         db.execute(
-            "DELETE FROM proof_run p USING unnest(%s::int[], %s::text[], %s::bigint[]) AS w (instance_id, session, first)"
-            " WHERE p.instance_id = w.instance_id AND p.session = w.session AND p.first = w.first",
+            "DELETE FROM proof_run p USING unnest(%s::int[], %s::text[], %s::bigint[])"
+            " AS w (instance_id, session, first) WHERE p.instance_id = w.instance_id AND p.session = w.session AND p.first = w.first",
             [list(column) for column in zip(*gone, strict=True)],
         )
     if fresh:

@@ -59,7 +59,7 @@ HISTORY = """
 
 
 def history_of(db: Connection[Any], number: int, as_of: int = 2**62) -> tuple[list[Fact], dict[Identity, list[Fact]]]:
-    """All that may be told of an instance, with the decisions about it up to an instant and other bodies in conflict."""
+    """All that may be told of an instance, with the decisions about it up to an instant, and bodies in conflict."""
     facts = [_fact(seq, raw) for seq, raw in db.execute(HISTORY, {"number": number}).fetchall()]
     known = [fact for fact in facts if fact.kind not in (RETRACTED, RESOLVED) or fact.second <= as_of]
     return known, _other_bodies(db, known)

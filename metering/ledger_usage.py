@@ -100,7 +100,8 @@ class LedgerUsage:
         split_of = {name: self._split_days(name) for name in accounts}
         split = [(name, day) for name, days in split_of.items() for day in days]
         series_rows = self._db.execute(
-            "SELECT id, account FROM series WHERE %s::text[] IS NULL OR account = ANY(%s)", [self._accounts, self._accounts]
+            "SELECT id, account FROM series WHERE %(own)s::text[] IS NULL OR account = ANY(%(own)s)",
+            {"own": None if self._accounts is None else list(self._accounts)},
         ).fetchall()
         split_series = [(number, day) for number, account in series_rows for day in split_of.get(account, ())]
         by_day = {*detailed, *(name for name in accounts if self._parts_month(name))}

@@ -71,7 +71,6 @@ class Server:
             "serve",
             "--port=0",
             f"--workers={processes}",
-            *words,
         ]
         given = {"GPU_BILLING_DATABASE_URL": url, "GPU_BILLING_PEPPER": PEPPER.decode()}
         environment = {**os.environ, **given}

@@ -39,8 +39,8 @@ def body_of(events: Sequence[Event], chance: random.Random) -> tuple[bytes, dict
     raws = [line.raw for line in lines_of(events)]
     if not all(isinstance(each, dict) for each in events):
         media, body = LINES, b"\n".join(raws)
-    elif len(raws) == 1 and chance.random() < 0.3:
-        return _in_headers(events[0], chance)
+    elif len(raws) == 1 and chance.random() < 0.3 and b'"/broken"' not in raws[0]:  # a reject is one by its bytes
+        return _in_headers(events[0])
     else:
         media = chance.choice([BATCH, JSON, LINES] if len(raws) != 1 else [BATCH, JSON, LINES, SINGLE])
         body = {LINES: b"\n".join(raws), BATCH: batch_of(raws), SINGLE: raws[0]}.get(media, batch_of(raws))
@@ -49,7 +49,7 @@ def body_of(events: Sequence[Event], chance: random.Random) -> tuple[bytes, dict
     return body, {"content-type": media}
 
 
-def _in_headers(event: Any, chance: random.Random) -> tuple[bytes, dict[str, str]]:
+def _in_headers(event: Any) -> tuple[bytes, dict[str, str]]:
     told = {f"ce-{name}": value for name, value in event.items() if name != "data"}
     return json.dumps(event["data"]).encode(), {"content-type": JSON, **told}
 

@@ -127,7 +127,6 @@ def wanted_by_month(bills: list[Json], until: str) -> dict[tuple[str, str], dict
     return {key: figures for key, figures in found.items() if any(figures.values())}
 
 
-
 def due_by_account(rows: list[Json], until: str) -> dict[str, Decimal]:
     sums: dict[str, Decimal] = defaultdict(Decimal)
     for row in rows:

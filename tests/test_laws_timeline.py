@@ -25,6 +25,7 @@ from tests.streams import Stream, streams
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
 CHANCES = st.integers(0, 2**32).map(random.Random)
 
+
 def law(count: int) -> settings:
     return settings(max_examples=examples(count), suppress_health_check=SLOW)
 

@@ -15,7 +15,8 @@ from cli import main
 from metering import topics
 from metering.fleet import fleet_events
 from metering.lines import Line, read_lines
-from metering.produce import ARRAY_BYTES, OutMessage, Produced, messages, partition_of, produce
+from metering.produce import ARRAY_BYTES, SETTINGS, OutMessage, Produced, messages, partition_of, produce
+from metering.produce import Topic as Sending
 from tests.kafka_kit import Topic
 
 
@@ -180,8 +181,6 @@ def test_bad_lines_are_told_and_sent(
 
 
 def test_a_rate_is_kept(kafka: str, topic: Topic) -> None:
-    from metering.produce import Topic as Sending
-
     to = Sending(kafka, topic())
     stream = io.BytesIO(b"\n".join(event(number, "i-1") for number in range(40)))
     done, began = Produced(), time.monotonic()
@@ -195,8 +194,6 @@ def test_a_rate_is_kept(kafka: str, topic: Topic) -> None:
 def test_a_topic_that_is_not_there_is_one_line(
     kafka: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from metering.produce import SETTINGS
-
     monkeypatch.setitem(SETTINGS, "max_block_ms", 1_000)
     assert main.run(["fleet", "--instances", "20", "--to-kafka", "--topic", "nowhere", "--bootstrap", kafka]) == 2
     assert capsys.readouterr().err.startswith(f"gpu-billing: Kafka at {kafka}: ")
@@ -209,8 +206,6 @@ def test_no_broker_named_is_one_line(capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_no_broker_there_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from metering.produce import SETTINGS
-
     monkeypatch.setitem(SETTINGS, "bootstrap_timeout_ms", 500)
     monkeypatch.setattr(topics, "BOOTSTRAP_MS", 500)
     for more in ([], ["--partitions", "3"]):
