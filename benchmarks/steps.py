@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from benchmarks.recording import record
 from core import copying
-from metering import recorder
+from metering import batch, link, recorder
 from metering.heads import Heads
 from metering.lines import Line
 from metering.names import Names
@@ -18,14 +18,14 @@ STEPS: dict[str, tuple[tuple[Any, str], ...]] = {
     "decode": ((recorder, "read_batch"),),
     "names of instances": ((Names, "instances"),),
     "lock heads": ((Heads, "lock"),),
-    "dedupe": ((recorder._Batch, "admit"),),  # noqa: SLF001
-    "verdicts": ((recorder._Batch, "rule"),),  # noqa: SLF001
-    "write events": ((recorder._Batch, "store_events"),),  # noqa: SLF001
-    "fold": ((recorder._Batch, "_fold_in_order"),),  # noqa: SLF001
-    "late facts": ((recorder._Batch, "replay"),),  # noqa: SLF001
-    "entries": ((recorder._Batch, "_write_entries"),),  # noqa: SLF001
-    "heads and checkpoints": ((recorder, "save_heads"), (recorder, "save_checkpoints")),
-    "chain": ((recorder._Batch, "write"),),  # noqa: SLF001
+    "dedupe": ((batch.Batch, "admit"),),
+    "verdicts": ((batch.Batch, "rule"),),
+    "write events": ((batch.Batch, "store_events"),),
+    "fold": ((batch.Batch, "_fold_in_order"),),
+    "late facts": ((batch.Batch, "replay"),),
+    "entries": ((link.Link, "write_entries"),),
+    "heads and checkpoints": ((link, "save_heads"), (link, "save_checkpoints")),
+    "chain": ((link.Link, "write"),),
     "commit and the rest": ((recorder.Recorder, "record"),),
 }
 """Steps in order; the time of a step that runs inside another counts for the inner one alone."""

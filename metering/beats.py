@@ -102,7 +102,8 @@ def _replace_runs(db: Db, gone: list[tuple[int, str, int]], fresh: list[tuple[in
     if gone:
         db.execute(
             "DELETE FROM proof_run p USING unnest(%s::int[], %s::text[], %s::bigint[])"
-            " AS w (instance_id, session, first) WHERE p.instance_id = w.instance_id AND p.session = w.session AND p.first = w.first",
+            " AS w (instance_id, session, first)"
+            " WHERE p.instance_id = w.instance_id AND p.session = w.session AND p.first = w.first",
             [list(column) for column in zip(*gone, strict=True)],
         )
     if fresh:

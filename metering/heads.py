@@ -1,7 +1,7 @@
 """Heads: where each instance stands, locked for the batch and remembered between batches."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg import Connection
@@ -21,7 +21,7 @@ class Head:
     posted: int = -1
     facts: int = 0
     beats: bool = False
-    state: State = State()
+    state: State = field(default_factory=State)
 
     @property
     def settled(self) -> int:

@@ -111,5 +111,3 @@ def first_account(facts: Iterable[Fact], proof: Proof) -> str:
         if fact.kind == START:
             return str(fact.data.account)
     return proof.births[0].terms.account if proof.births else ""
-
-

@@ -55,8 +55,9 @@ class LedgerUsage:
     """The usage of accounts (all where none are named) as of an instant, with what was found on the way."""
 
     def __init__(
-        self, db: Db, names: Names, terms: Terms, as_of: int, credits: "CreditsOf", accounts: Sequence[str] | None = None
-    ) -> None:
+        self, db: Db, names: Names, terms: Terms, as_of: int, credits: "CreditsOf",
+        accounts: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
         self._db, self._names, self._terms, self._as_of = db, names, terms, as_of
         self._credits, self._accounts = credits, accounts
         self.by_account: dict[str, UsageSums] = {}
@@ -83,7 +84,8 @@ class LedgerUsage:
         rows = self._db.execute(
             "WITH RECURSIVE meant AS (SELECT d.target FROM event e JOIN decision d ON d.seq = e.seq"
             " WHERE e.second > %(as_of)s"
-            " UNION SELECT d.target FROM meant m JOIN event e ON e.identity = m.target JOIN decision d ON d.seq = e.seq)"
+            " UNION SELECT d.target FROM meant m JOIN event e ON e.identity = m.target"
+            " JOIN decision d ON d.seq = e.seq)"
             " SELECT instance_id FROM head WHERE second > %(as_of)s OR posted > %(as_of)s"
             " UNION SELECT t.instance_id FROM meant m JOIN event t ON t.identity = m.target"
             " UNION SELECT c.instance_id FROM meant m JOIN conflict c ON c.identity = m.target"
@@ -134,7 +136,7 @@ class LedgerUsage:
 
     def _add_split_days(self, values: dict[str, Any]) -> None:
         """Days in which a credit begins or ends are cut there, entry by entry."""
-        query = ENTRIES + (
+        query = ENTRIES + (  # noqa: S608  # both parts are ours
             " AND (s.account, e.day) IN (SELECT * FROM unnest(%(split_accounts)s::text[], %(split_days)s::int[]))"
         )
         for subject, piece in self._entries(query, values):
@@ -247,5 +249,3 @@ def _needs_detail(terms: AccountTerms) -> bool:
         contract.long_term is not None or any(cap.per != "account_month" for cap in contract.caps)
         for contract in terms.contracts()
     )
-
-

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from metering import cards
@@ -75,7 +76,8 @@ class Rounding:
             if seconds and open_cards:
                 rounded = -(-seconds // self.unit_s) * self.unit_s
                 quantity += open_cards * (max(rounded, self.minimum_s) - seconds)
-        return Piece(PADDING, self.end - 1, self.end, (), quantity, self.series, self.price, self.run, None, self.evidence)
+        last = self.end - 1
+        return Piece(PADDING, last, self.end, (), quantity, self.series, self.price, self.run, None, self.evidence)
 
 
 def per_card(spent: Iterable[tuple[Ranges, int]]) -> list[tuple[int, int, int]]:
@@ -87,7 +89,7 @@ def per_card(spent: Iterable[tuple[Ranges, int]]) -> list[tuple[int, int, int]]:
             steps[high] = steps.get(high, 0) - seconds
     edges = sorted(steps)
     found, total = [], 0
-    for low, high in zip(edges, edges[1:], strict=False):
+    for low, high in pairwise(edges):
         total += steps[low]
         found.append((low, high, total))
     return found

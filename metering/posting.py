@@ -71,8 +71,7 @@ def slices_of(pieces: Iterable[Piece], terms: Terms, since: int = -(2**62)) -> l
             found.append(Slice(day, piece))
             continue
         rest = clipped(piece, since, piece.end)
-        for cut in cuts_of(rest, calendar):
-            found.append(Slice(cut.day, clipped(rest, cut.at, cut.end)))
+        found += [Slice(cut.day, clipped(rest, cut.at, cut.end)) for cut in cuts_of(rest, calendar)]
     return found
 
 
@@ -122,7 +121,7 @@ def _compare_whole(wanted: Sequence[Slice], posted: Sequence[Posted], _window: W
 
 
 def _compare_areas(wanted: Sequence[Slice], posted: Sequence[Posted], window: Window) -> Difference:
-    sample = (wanted[0] if wanted else posted[0].slice)
+    sample = wanted[0] if wanted else posted[0].slice
     areas = [(each.piece.start, each.piece.end, each.piece.cards) for each in wanted]
     for entry in posted:
         areas += _outside(entry.slice.piece, window)

@@ -91,6 +91,7 @@ class MonthTermsOf:
     terms: AccountTerms
 
     def __call__(self, month: int) -> MonthTerms:
+        """The terms of one month."""
         found = self.terms.month(month)
         if found is None:
             raise LookupError(f"account {self.terms.name} has usage in a month without a price book")
@@ -113,4 +114,3 @@ def _refused(finding: Finding, event: Fact | None) -> Reject:
 def _proof(accepted: Accepted, subject: str) -> Any:
     beats = accepted.beats.get(subject)
     return beats.proof() if beats else NO_PROOF
-

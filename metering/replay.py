@@ -87,12 +87,14 @@ class Replay:
             reach *= 4
         return results
 
-    def _round(self, late: Mapping[int, Late], before: Mapping[int, tuple[int, State]], reach: int) -> dict[int, _Attempt]:
+    def _round(
+        self, late: Mapping[int, Late], before: Mapping[int, tuple[int, State]], reach: int
+    ) -> dict[int, _Attempt]:
         """Fold each instance over a window that holds ``reach`` checkpoints after its late facts."""
         plain = [(number, each.until) for number, each in late.items() if not each.forced]
         ahead = store.checkpoints_from(self._db, plain, reach)
         spans = []
-        for number, each in late.items():
+        for number in late:
             start = before.get(number, (-1, State()))[0]
             stops = ahead.get(number, [])
             spans.append(Span(number, start, stops[-1][0] if len(stops) == reach else LAST))
@@ -181,7 +183,9 @@ class Replay:
                  for each in attempt.fold.roundings if each.run < attempt.start]  # fmt: skip
         earlier = store.billable_before(self._db, asked) if asked else {}
         return {
-            number: [pad(each, attempt.fold.pieces, earlier.get((number, each.run), ())) for each in attempt.fold.roundings]
+            number: [
+                pad(each, attempt.fold.pieces, earlier.get((number, each.run), ())) for each in attempt.fold.roundings
+            ]
             for number, attempt in ended.items() if attempt.fold.roundings
         }  # fmt: skip
 

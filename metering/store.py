@@ -80,7 +80,8 @@ def facts_in(db: Db, spans: Sequence[Span]) -> dict[int, list[Fact]]:
         " JOIN event e ON e.instance_id = w.instance_id AND e.second > w.after AND e.second <= w.until AND e.kind < 31"
         " WHERE NOT EXISTS (SELECT FROM override o WHERE o.seq = e.seq)"
         " UNION ALL SELECT o.instance_id, o.seq, o.raw FROM w"
-        " JOIN override o ON o.instance_id = w.instance_id AND o.second > w.after AND o.second <= w.until AND o.kind < 31",
+        " JOIN override o ON o.instance_id = w.instance_id AND o.second > w.after AND o.second <= w.until"
+        " AND o.kind < 31",
         _columns(spans, 3), binary=True,
     )  # fmt: skip
     return _facts(rows)
@@ -186,8 +187,7 @@ def add_findings(db: Db, findings: Sequence[tuple[int, Finding]]) -> None:
     if findings:
         rows = [(number, each.second, each.kind, each.seq, each.detail) for number, each in findings]
         db.execute(
-            "INSERT INTO finding SELECT * FROM"
-            " unnest(%s::int[], %s::bigint[], %s::text[], %s::bigint[], %s::text[])",
+            "INSERT INTO finding SELECT * FROM unnest(%s::int[], %s::bigint[], %s::text[], %s::bigint[], %s::text[])",
             _columns(rows, 5),
         )
 
@@ -241,7 +241,7 @@ def billable_before(db: Db, wanted: Sequence[tuple[int, int, int]]) -> dict[tupl
 
 def padding_after(db: Db, wanted: Sequence[tuple[int, int, int]]) -> dict[int, int]:
     """Instance to the end of the session whose padding is posted after a second; from (instance, run, after)."""
-    rows = db.execute(
+    rows = db.execute(  # noqa: S608  # the condition is ours
         'SELECT w.instance_id, max(e."end") FROM unnest(%s::int[], %s::bigint[], %s::bigint[])'
         ' AS w (instance_id, run, after) JOIN entry e ON e.instance_id = w.instance_id AND e."end" > w.after'
         f" AND e.run = w.run AND e.kind = 16 WHERE {NOT_TAKEN_BACK} GROUP BY 1",

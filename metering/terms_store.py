@@ -40,7 +40,7 @@ class TermsStore:
         return self._terms
 
     def timeouts(self) -> tuple[int, int]:
-        """The shortest and the longest heartbeat time-out of all versions, in seconds; the default is always among them."""
+        """The shortest and the longest heartbeat time-out of all versions and the default, in seconds."""
         books = (version.terms for version in self._terms.versions)
         found = [DEFAULT_TIMEOUT_S, *(b.heartbeat_timeout_s for b in books if isinstance(b, PriceBook))]
         return min(found), max(found)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from core.calendar import instant_of
@@ -113,7 +114,7 @@ class Fold:
         self._replace(second=second)
 
     def finish(self, as_of: int) -> int:
-        """Classify what still runs, to as-of where it is trusted, else to the latest proof (R9); returns that instant."""
+        """Classify what still runs, to as-of where it is trusted, else to the latest proof (R9), and say how far."""
         state = self.state
         end = as_of
         if state.sessions and all(session.watched for session in state.sessions):
@@ -233,18 +234,7 @@ class Fold:
 
     def _lifecycle(self, second: int, facts: Sequence[Fact]) -> None:
         """In one second what runs stops, then starts, then their own stops, then resizes (settled: Same second)."""
-        spare: list[Fact] = []
-        stopped: set[str | None] = set()
-        for fact in facts:
-            if fact.kind != STOP:
-                continue
-            if (fact.source, fact.id) in self.rulings.negative:
-                self._find("negative_session", second, fact.seq, f"session {fact.name} had not started yet (R3)")
-            elif fact.name not in stopped and self.state.session(fact.name):
-                self._close(fact.name)
-                stopped.add(fact.name)
-            else:
-                spare.append(fact)
+        spare = self._stop(second, [fact for fact in facts if fact.kind == STOP])
         for fact in facts:
             if fact.kind == START:
                 self._start(second, fact)
@@ -257,6 +247,20 @@ class Fold:
         for fact in facts:
             if fact.kind == RESIZE:
                 self._resize(second, fact)
+
+    def _stop(self, second: int, stops: Sequence[Fact]) -> list[Fact]:
+        """Close what runs; returns the stops that found nothing, which may be those of starts of this second."""
+        spare: list[Fact] = []
+        stopped: set[str | None] = set()
+        for fact in stops:
+            if (fact.source, fact.id) in self.rulings.negative:
+                self._find("negative_session", second, fact.seq, f"session {fact.name} had not started yet (R3)")
+            elif fact.name not in stopped and self.state.session(fact.name):
+                self._close(fact.name)
+                stopped.add(fact.name)
+            else:
+                spare.append(fact)
+        return spare
 
     def _start(self, second: int, fact: Fact) -> None:
         if (fact.source, fact.id) in self.rulings.negative:
@@ -283,9 +287,8 @@ class Fold:
     def _open(self, second: int, name: str | None, told: Started, seq: int) -> None:
         opened = (told.sku, told.plan, told.cards)
         watched = self.proof.beats(name, second)
-        session = Session(
-            name, second, told.account, told.project, told.region, told.sku, told.plan, told.cards, opened, watched, (seq,)
-        )
+        terms = (told.account, told.project, told.region, told.sku, told.plan, told.cards)
+        session = Session(name, second, *terms, opened, watched, (seq,))
         run = self.state.run if self.state.sessions else second
         self._replace(sessions=(*self.state.sessions, session), run=run, ever=True, account=told.account)
         self._speak()
@@ -342,7 +345,7 @@ class Fold:
                 self._refund(before, old, held, leaving, second)
             staying = cards.intersection(held.cards, stay)
             if staying:
-                packs.append(HeldPack(staying, held.anchor, held.number, held.start, held.end, held.price, held.evidence))
+                packs.append(structs.replace(held, cards=staying))
         self._replace(packs=tuple(packs), fallen=cards.intersection(before.fallen, stay))
 
     def _refund(self, before: State, old: Session, held: HeldPack, leaving: Ranges, second: int) -> None:
@@ -495,5 +498,3 @@ def _series(session: Session) -> Series:
 
 def _starts_before_ends(fact: Fact) -> tuple[int, str, str]:
     return (fact.kind not in EXCLUSIONS, fact.source, fact.id)
-
-

@@ -7,6 +7,7 @@ from typing import Any
 from metering import store
 from metering.chain import START, BatchDigest, entry_line
 from metering.decisions import history_of
+from metering.faults import NO_RULINGS
 from metering.heads import HEAD_QUERY, Head, head_of
 from metering.history import fold_history, standing
 from metering.names import Names
@@ -104,18 +105,12 @@ def _timeline_differences(db: Db, names: Names, terms: Terms) -> Iterator[str]:
 def _difference(facts: Any, proof: Any, head: Head, terms: Terms, posted: Any) -> Difference:
     pieces = list(fold_history(facts, proof, terms, head.state.second, decided_at=LAST).pieces)
     if head.posted > head.state.second:
-        fold: Fold = fold_from(head.state, terms, _no_rulings(), proof, ())
+        fold: Fold = fold_from(head.state, terms, NO_RULINGS, proof, ())
         finish(fold, head.posted)
         pieces += [piece for piece in fold.pieces if piece.start >= head.state.second]
     wanted = slices_of(pieces, terms)
     kept = [entry for entry in posted if entry.slice.piece.kind != PADDING or entry.slice.piece.quantity]
     return difference(wanted, kept, Window(-1, 2**61))
-
-
-def _no_rulings() -> Any:
-    from metering.faults import NO_RULINGS
-
-    return NO_RULINGS
 
 
 def _told(change: Difference) -> str:

@@ -36,7 +36,9 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
         sa.Column("received_at", sa.BigInteger(), nullable=False, comment="the message's own time, a second"),
-        sa.Column("recorded_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False),
+        sa.Column(
+            "recorded_at", sa.DateTime(timezone=True), server_default=sa.text("clock_timestamp()"), nullable=False
+        ),
         sa.Column("length", sa.BigInteger(), nullable=False),
         sa.Column("raw", sa.LargeBinary(), nullable=False, comment="the first MiB"),
         sa.PrimaryKeyConstraint("id", name=op.f("dead_letter_pkey")),
