@@ -1,5 +1,9 @@
-"""``make bench``: everything measured on one server of its own, and the table of ``docs/performance.md`` rewritten."""
+"""``make bench``: everything measured on one server of its own, and the table of ``docs/performance.md`` rewritten.
 
+``python -m benchmarks 1`` takes one round where the usual are three.
+"""
+
+import sys
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -15,7 +19,7 @@ from benchmarks.steps import timed
 from benchmarks.stream import arrivals, heartbeats, lines
 from metering.lines import Line
 
-ROUNDS = 3
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3
 INSTANCES, ACCOUNTS, ENTRIES = 10_000, 1000, 1_000_000
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
 Books = Callable[[], str]

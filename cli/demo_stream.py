@@ -1,5 +1,6 @@
 """The demo's month through a real Kafka: a broker for as long as it takes, a topic, and the consumer of production."""
 
+import logging
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +15,13 @@ def stream(settings: Settings, url: str, events: Path) -> tuple[dict[str, int], 
 
     The broker's log stays in the data folder, beside the books that say how far it has been read.
     """
+    from core import logs
     from core.broker import EmbeddedBroker
     from metering.lines import read_lines
     from metering.produce import Produced, Topic, produce
     from metering.topics import ensure_topic
 
+    logs.configure(logging.WARNING)
     with EmbeddedBroker(settings.data / "kafka") as broker:
         ensure_topic(broker.bootstrap, TOPIC, PARTITIONS)
         topic, sent = Topic(broker.bootstrap, TOPIC), Produced()
