@@ -242,9 +242,9 @@ def billable_before(db: Db, wanted: Sequence[tuple[int, int, int]]) -> dict[tupl
 def padding_after(db: Db, wanted: Sequence[tuple[int, int, int]]) -> dict[int, int]:
     """Instance to the end of the session whose padding is posted after a second; from (instance, run, after)."""
     rows = db.execute(
-        'SELECT w.instance_id, max(e."end") FROM unnest(%s::int[], %s::bigint[], %s::bigint[])'
+        'SELECT w.instance_id, max(e."end") FROM unnest(%s::int[], %s::bigint[], %s::bigint[])'  # noqa: S608  # the condition is ours
         ' AS w (instance_id, run, after) JOIN entry e ON e.instance_id = w.instance_id AND e."end" > w.after'
-        f" AND e.run = w.run AND e.kind = 16 WHERE {NOT_TAKEN_BACK} GROUP BY 1",  # noqa: S608  # the condition is ours
+        f" AND e.run = w.run AND e.kind = 16 WHERE {NOT_TAKEN_BACK} GROUP BY 1",
         _columns(wanted, 3), binary=True,
     )  # fmt: skip
     return dict(rows.fetchall())
