@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, generate_latest, multiprocess
+from prometheus_client.registry import Collector
 
 SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
@@ -47,10 +48,11 @@ def note_batch(events: int, requests: int, seconds: float) -> None:
     _RECORDING.observe(seconds)
 
 
-def page() -> bytes:
-    """All figures of this process, or of all its siblings where there are some, as Prometheus reads them."""
-    if SHARED not in os.environ:  # as the library itself tells whether there are siblings
-        return generate_latest(REGISTRY)
+def page(asked: Collector) -> bytes:
+    """All figures of this process, or of all its siblings where there are some, and those that ``asked`` asks for."""
     registry = CollectorRegistry()
+    registry.register(asked)
+    if SHARED not in os.environ:  # as the library itself tells whether there are siblings
+        return generate_latest(REGISTRY) + generate_latest(registry)
     multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return generate_latest(registry)

@@ -10,10 +10,13 @@ from fastapi import Request
 from psycopg_pool import ConnectionPool
 
 from api.recording import Recorders
+from core.calendar import second_of
 from core.clock import Clock, now
 from core.database import pool
 from core.errors import BillingError
+from metering.metrics import Instances
 from metering.recorder import Recorder
+from metering.status import instances
 
 MOST_REQUESTS: Final = 32
 MOST_OF_A_KEY: Final = 24
@@ -21,6 +24,7 @@ MOST_OF_A_KEY: Final = 24
 
 QUESTIONS: Final = 4
 PATIENCE_S: Final = 5.0
+IDLE: Final = "60s"
 
 
 class ServerBusy(BillingError):
@@ -77,6 +81,7 @@ class Service:
     recorders: Recorders
     pepper: bytes
     clock: Clock
+    instances: Instances
     admission: Admission = field(default_factory=Admission)
 
     def close(self) -> None:
@@ -89,7 +94,20 @@ def opened(url: str, pepper: bytes, recorders: int, clock: Clock = now) -> Servi
     """A service on a database; it need not be there yet."""
     questions = pool(url, QUESTIONS, PATIENCE_S)
     questions.open(wait=False)
-    return Service(questions, Recorders(lambda: Recorder(url), recorders), pepper, clock)
+
+    def running() -> tuple[int, int]:
+        with questions.connection() as db:
+            return instances(db, second_of(clock()))
+
+    return Service(questions, Recorders(lambda: _recorder(url), recorders), pepper, clock, Instances(running))
+
+
+def _recorder(url: str) -> Recorder:
+    """A recorder whose locks end with it, whatever becomes of this process: others wait for the same instances."""
+    made = Recorder(url)
+    with made.connection.transaction():
+        made.connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", [IDLE])
+    return made
 
 
 async def service(request: Request) -> Service:  # a plain function costs a change of threads

@@ -21,7 +21,7 @@ def stream(settings: Settings, url: str, events: Path) -> tuple[dict[str, int], 
     from metering.produce import Produced, Topic, produce
     from metering.topics import ensure_topic
 
-    logs.configure(logging.WARNING)
+    logs.configure(logging.ERROR)  # what a group says when it forms is of no interest here
     with EmbeddedBroker(settings.data / "kafka") as broker:
         ensure_topic(broker.bootstrap, TOPIC, PARTITIONS)
         topic, sent = Topic(broker.bootstrap, TOPIC), Produced()

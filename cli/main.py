@@ -11,7 +11,22 @@ from typing import Annotated
 
 import typer
 
-from cli import bills, close, database, demo, import_table, ingest, keys, produce, rate, serve, terms
+from cli import (
+    bills,
+    close,
+    consume,
+    database,
+    dead_letters,
+    demo,
+    import_table,
+    ingest,
+    keys,
+    produce,
+    rate,
+    serve,
+    status,
+    terms,
+)
 from core.errors import BillingError
 
 FAILED = 2
@@ -26,6 +41,7 @@ app = typer.Typer(
 app.add_typer(database.app, name="database")
 app.add_typer(terms.app, name="terms")
 app.add_typer(keys.app, name="keys")
+app.add_typer(dead_letters.app, name="dead-letters")
 app.command()(rate.rate)
 app.command()(ingest.ingest)
 app.command("import")(import_table.import_table)
@@ -37,6 +53,8 @@ app.command()(demo.demo)
 app.command()(produce.produce)
 app.command()(produce.fleet)
 app.command()(serve.serve)
+app.command()(consume.consume)
+app.command()(status.status)
 
 
 def main() -> None:

@@ -22,15 +22,22 @@ def minor_digits(currency: str) -> int:
 
 def round_half_up(exact: Fraction, digits: int) -> Decimal:
     """The one rounding of the project: to ``digits`` decimals, half away from zero (R16)."""
-    scaled = abs(exact) * 10**digits
-    units = (2 * scaled.numerator + scaled.denominator) // (2 * scaled.denominator)
-    return from_minor(-units if exact < 0 else units, digits)
+    return from_minor(minor_units(exact, digits), digits)
+
+
+def minor_units(exact: Fraction, digits: int) -> int:
+    """The same rounding, in units of the minor unit."""
+    over, under = exact.numerator * 10**digits, exact.denominator
+    units = (2 * abs(over) + under) // (2 * under)
+    return int(-units if over < 0 else units)
 
 
 def from_minor(units: int, digits: int) -> Decimal:
     """``units`` of the minor unit as a decimal that shows all its digits: (150, 2) is 1.50."""
-    sign = 1 if units < 0 else 0
-    return Decimal((sign, tuple(int(digit) for digit in str(abs(units))), -digits))
+    if not digits:
+        return Decimal(units)
+    shown = str(abs(units)).rjust(digits + 1, "0")
+    return Decimal(f"{'-' if units < 0 else ''}{shown[:-digits]}.{shown[-digits:]}")
 
 
 def to_minor(amount: Decimal, digits: int) -> int:

@@ -198,3 +198,17 @@ def _fault(error: KafkaError) -> BrokerLost | LogUnusable:
     """Whether waiting may help."""
     told = str(error) or type(error).__name__
     return LogUnusable(told) if isinstance(error, LASTING) else BrokerLost(told)
+
+
+def ends(servers: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
+    """The offsets after the last messages; nothing where the broker does not answer within seconds."""
+    wanted = {TopicPartition(*each): each for each in partitions}
+    try:
+        consumer = KafkaConsumer(bootstrap_servers=servers.split(","), bootstrap_timeout_ms=3_000)
+        try:
+            found = consumer.end_offsets(list(wanted), timeout_ms=3_000)
+        finally:
+            consumer.close(timeout_ms=1_000)
+    except KafkaError:
+        return {}
+    return {wanted[each]: offset for each, offset in found.items()}

@@ -31,13 +31,14 @@ FIRST_DAYS = [day_number(date(month // 12, month % 12 + 1, 1)) for month in rang
 
 SUMS = """
     SELECT e.series_id, e.price_id, e.kind, e.pack_start, e.pack_seconds,
-           CASE WHEN w.by_day THEN e.day ELSE (%(first_days)s::int[])[width_bucket(e.day, %(first_days)s::int[])] END,
-           CASE WHEN w.by_instance THEN e.instance_id ELSE 0 END, CASE WHEN w.by_instance THEN e.run ELSE 0 END,
+           CASE WHEN e.series_id = ANY(%(by_day)s::int[]) THEN e.day
+                ELSE (%(first_days)s::int[])[width_bucket(e.day, %(first_days)s::int[])] END,
+           CASE WHEN e.series_id = ANY(%(by_instance)s::int[]) THEN e.instance_id ELSE 0 END,
+           CASE WHEN e.series_id = ANY(%(by_instance)s::int[]) THEN e.run ELSE 0 END,
            sum(e.quantity)::bigint
     FROM entry e
-    JOIN unnest(%(series)s::int[], %(by_instance)s::bool[], %(by_day)s::bool[]) AS w (series_id, by_instance, by_day)
-      ON w.series_id = e.series_id
-    WHERE (%(instances)s::int[] IS NULL OR e.instance_id = ANY(%(instances)s))
+    WHERE (%(series)s::int[] IS NULL OR e.series_id = ANY(%(series)s))
+      AND (%(instances)s::int[] IS NULL OR e.instance_id = ANY(%(instances)s))
       AND NOT e.instance_id = ANY(%(rebuilt)s)
       AND NOT (e.series_id, e.day) IN (SELECT * FROM unnest(%(split_series)s::int[], %(split_series_days)s::int[]))
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8 HAVING sum(e.quantity) <> 0
@@ -108,9 +109,9 @@ class LedgerUsage:
         split_series = [(number, day) for number, account in series_rows for day in split_of.get(account, ())]
         by_day = {*detailed, *(name for name in accounts if self._parts_month(name))}
         values: dict[str, Any] = {
-            "series": [number for number, _ in series_rows],
-            "by_instance": [account in detailed for _, account in series_rows],
-            "by_day": [account in by_day for _, account in series_rows],
+            "series": None if self._accounts is None else [number for number, _ in series_rows],
+            "by_instance": [number for number, account in series_rows if account in detailed],
+            "by_day": [number for number, account in series_rows if account in by_day],
             "first_days": FIRST_DAYS,
             "split_series": [number for number, _ in split_series],
             "split_series_days": [day for _, day in split_series],

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from core.money import from_minor, round_half_up, split_largest_remainder, to_minor
+from core.money import from_minor, minor_units, split_largest_remainder
 from pricing.book import Tax
 from pricing.quantities import LineKey
 
@@ -73,10 +73,10 @@ class Line:
 
 def rounded_line(line: ExactLine, digits: int) -> RoundedLine:
     """List and charge rounded once each; discounts are rounded running totals minus what is already shown (R17)."""
-    shown = listed = minor(line.list, digits)
+    shown = listed = minor_units(line.list, digits)
     discounts = {}
     for name, left in line.steps:
-        after = minor(left, digits)
+        after = minor_units(left, digits)
         if after != shown:
             discounts[name] = shown - after
         shown = after
@@ -84,11 +84,6 @@ def rounded_line(line: ExactLine, digits: int) -> RoundedLine:
     parts = split_largest_remainder(shown, [exact for _, exact in windows])
     split = dict(zip((window for window, _ in windows), parts, strict=True))
     return RoundedLine(line.key, line.quantity, line.padding, listed, shown, discounts, split)
-
-
-def minor(exact: Fraction, digits: int) -> int:
-    """An exact figure rounded to the minor unit, in minor units."""
-    return to_minor(round_half_up(exact, digits), digits)
 
 
 def finished_line(line: RoundedLine, credits: Mapping[str, int], tax: Tax, digits: int) -> Line:

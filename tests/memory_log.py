@@ -1,4 +1,4 @@
-"""A log in memory that behaves as Kafka does where a consumer can notice: groups, rebalances, members that were expelled."""
+"""A log in memory that behaves as Kafka does where a consumer can notice: groups, rebalances, expelled members."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ class MemoryLog:
         self._generation = -1
         broker.join(self)
 
-    def poll(self, timeout_s: float) -> Mapping[Partition, Sequence[Stored]]:
+    def poll(self, timeout_s: float) -> Mapping[Partition, Sequence[Stored]]:  # noqa: ARG002  # nothing to wait for
         if self.broker.down:
             raise BrokerLost("it is down")
         if self._generation != self.broker.generation:

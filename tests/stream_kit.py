@@ -1,4 +1,4 @@
-"""What the tests of the stream share: a topic in memory or on a real broker, and a consumer that reads it to its end."""
+"""What tests of the stream share: a topic in memory or on a real broker, and consumers that read it to its end."""
 
 import json
 import uuid
@@ -18,7 +18,7 @@ from tests.memory_log import MemoryBroker, MemoryLog
 NET = """
     SELECT i.subject, s.account, s.project, s.sku, s.plan, s.region, p.amount, e.kind, e.day, e.run, sum(e.quantity)
     FROM entry e JOIN instance i ON i.id = e.instance_id JOIN series s ON s.id = e.series_id
-    JOIN price p ON p.id = e.price_id GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 HAVING sum(e.quantity) <> 0 ORDER BY 1, 9, 8
+    JOIN price p ON p.id = e.price_id GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 HAVING sum(e.quantity) <> 0
 """
 FAST = Plan(poll_s=0.1, back_off_s=0.01, back_off_most_s=0.1, until_caught_up=True)
 
@@ -38,7 +38,9 @@ class Stage(ABC):
     topic: str
 
     @abstractmethod
-    def send(self, value: bytes | None, partition: int = 0, key: bytes | None = None, second: int | None = None) -> None:
+    def send(
+        self, value: bytes | None, partition: int = 0, key: bytes | None = None, second: int | None = None
+    ) -> None:
         """Write a message; ``second`` is when it was received."""
 
     @abstractmethod
@@ -56,7 +58,7 @@ class Stage(ABC):
     def partition(self, number: int = 0) -> Partition:
         return Partition(self.topic, number)
 
-    def flush(self) -> None:
+    def flush(self) -> None:  # noqa: B027  # memory has nothing to do
         """Have all written."""
 
     def consumer(self, url: str, plan: Plan = FAST, log: Callable[[], Log] | None = None, **options: Any) -> Consumer:
@@ -75,7 +77,9 @@ class MemoryStage(Stage):
         self.topic = "usage.events"
         self.broker = MemoryBroker(self.topic, partitions)
 
-    def send(self, value: bytes | None, partition: int = 0, key: bytes | None = None, second: int | None = None) -> None:
+    def send(
+        self, value: bytes | None, partition: int = 0, key: bytes | None = None, second: int | None = None
+    ) -> None:
         self.broker.append(partition, value, key, -1 if second is None else second * 1000)
 
     def member(self) -> Log:
@@ -94,7 +98,9 @@ class KafkaStage(Stage):
         self.group = f"test-{uuid.uuid4().hex[:8]}"
         self._producer = KafkaProducer(bootstrap_servers=servers.split(","), linger_ms=5)
 
-    def send(self, value: bytes | None, partition: int = 0, key: bytes | None = None, second: int | None = None) -> None:
+    def send(
+        self, value: bytes | None, partition: int = 0, key: bytes | None = None, second: int | None = None
+    ) -> None:
         when = None if second is None else second * 1000
         self._producer.send(self.topic, value=value, key=key, partition=partition, timestamp_ms=when)
 

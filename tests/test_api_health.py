@@ -8,7 +8,7 @@ import migrations
 from core import embedded
 from core.database import connect
 from tests.api_kit import bearing, client_of, key_of
-from tests.books_kit import event
+from tests.books_kit import books, event
 from tests.conftest import owner_engine
 
 
@@ -64,13 +64,15 @@ def test_a_database_that_goes_away_and_comes_back(data: Path, monkeypatch: pytes
 
 def test_metrics_tell_verdicts_and_no_names(database_url: str) -> None:
     key = key_of(database_url)
-    with client_of(database_url) as client:
+    with books(database_url), client_of(database_url) as client:
         client.post("/v1/events", content=event("2026-03-01 10:00", "instance.started"), headers=bearing(key))
         page = client.get("/metrics")
 
     assert page.headers["content-type"].startswith("text/plain")
     assert 'gpu_billing_http_events_total{verdict="accepted"}' in page.text
     assert "gpu_billing_http_batch_seconds_count" in page.text
+    assert "gpu_billing_open_instances 1.0" in page.text
+    assert "gpu_billing_unproven_instances 0.0" in page.text
     for name in ("acct", key, key[4:16]):
         assert name not in page.text
 

@@ -64,8 +64,8 @@ def test_traceback_is_there_for_who_asks(
 
 
 def test_wrong_words_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["bils"]) == 2
-    assert capsys.readouterr().err == "gpu-billing: No such command 'bils'. See 'gpu-billing --help'.\n"
+    assert main.run(["xyzzy"]) == 2
+    assert capsys.readouterr().err == "gpu-billing: No such command 'xyzzy'. See 'gpu-billing --help'.\n"
 
 
 def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:

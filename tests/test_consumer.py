@@ -3,6 +3,8 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from threading import Thread
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
@@ -12,7 +14,11 @@ from metering.consumer import Consumer
 from metering.dead_letters import Limits, TooManyDeadLetters
 from metering.kafka_log import AutoCommitRefused, KafkaLog
 from metering.log import PositionGone
+from metering.messages import read_message
+from metering.reading import Read, read_batch
 from tests.books_kit import Books, books, event, instant
+from tests.ledger_kit import lines_of
+from tests.memory_log import Stored
 from tests.stream_kit import FAST, KafkaStage, MemoryStage, Stage, array, net
 
 START, STOP, BEAT = "instance.started", "instance.stopped", "instance.heartbeat"
@@ -150,7 +156,9 @@ def test_a_late_consumer_cannot_write_to_a_partition_that_it_lost(stage: Stage, 
     assert next_offsets(ledger) == [2]
 
 
-def test_two_members_share_the_partitions_and_one_takes_over_what_the_other_leaves(stages: Stages, ledger: Books) -> None:
+def test_two_members_share_the_partitions_and_one_takes_over_what_the_other_leaves(
+    stages: Stages, ledger: Books
+) -> None:
     stage = stages(4)
     for partition in range(4):
         stage.send(hour(f"i{partition}")[0], partition)
@@ -173,9 +181,6 @@ def test_two_members_share_the_partitions_and_one_takes_over_what_the_other_leav
 
 def _alternate(*consumers: Consumer, until: Callable[[], bool]) -> None:
     """Rounds of several consumers, each in a thread, so that they can meet in the group."""
-    from threading import Thread
-    from time import monotonic, sleep
-
     deadline = monotonic() + 60
     for each in consumers:
         each.stop.clear()
@@ -313,11 +318,6 @@ ODD: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_the_quick_way_reads_arrays_of_heartbeats_as_the_careful_way_does(odd: dict[str, Any]) -> None:
-    from metering.messages import read_message
-    from metering.reading import Read, read_batch
-    from tests.ledger_kit import lines_of
-    from tests.memory_log import Stored
-
     base = {
         "specversion": "1.0", "id": "x", "source": "/s", "type": BEAT, "subject": "i", "time": "2026-03-01T00:00:00Z",
         "data": {"session": "s"},

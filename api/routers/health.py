@@ -31,6 +31,6 @@ def readyz(shared: Service = Depends(service)) -> State:  # noqa: B008  # how Fa
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-def figures() -> Response:
+def figures(shared: Service = Depends(service)) -> Response:  # noqa: B008
     """What Prometheus scrapes: counts by route, status and verdict, and nothing about any account or key."""
-    return Response(metrics.page(), media_type=CONTENT_TYPE_LATEST)
+    return Response(metrics.page(shared.instances), media_type=CONTENT_TYPE_LATEST)
