@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.base import MemberState
 from kafka.errors import (
     AuthorizationError,
     CorruptRecordError,
@@ -29,6 +30,13 @@ from metering.log import BrokerLost, LogUnusable, Message, Partition
 HEARTBEAT_MS: Final = 3_000
 SILENT_S: Final = 4 * HEARTBEAT_MS / 1000
 """A broker that has heard nothing from us for so long cannot be reached."""
+
+JOIN_S: Final = 3.0
+"""A poll lasts at least so long while the group forms: kafka-python 3.0 can lose a join that ends between two polls."""
+
+STUCK_S: Final = 15.0
+"""A join that takes longer was lost, or waits for a member that hangs: leaving and joining again mends the one, and
+does no harm to the other."""
 
 REQUEST_MS: Final = 10_000
 COMMIT_S: Final = 1.0
@@ -72,9 +80,11 @@ class KafkaLog(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
         self._waiting: set[TopicPartition] = set()
         self._recorded: dict[TopicPartition, int] = {}
         self._told_at = 0.0
-        self._heard_at = monotonic()
+        self._heard_at = self._stable_at = monotonic()
         try:
             self._consumer = KafkaConsumer(bootstrap_servers=servers.split(","), group_id=group, **wanted)
+            if not self._consumer.partitions_for_topic(topic):  # also: joining waits for what it has to share out
+                log.warning("topic_missing", topic=topic)
             self._consumer.subscribe([topic], listener=self)
         except KafkaError as error:
             raise _fault(error) from error
@@ -96,8 +106,9 @@ class KafkaLog(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
 
     def poll(self, timeout_s: float) -> Mapping[Partition, Sequence[Message]]:
         """Messages of started partitions."""
+        patience_s = timeout_s if self._stable() else max(timeout_s, JOIN_S)
         try:
-            found = self._consumer.poll(timeout_ms=int(timeout_s * 1000), max_records=self._most)
+            found = self._consumer.poll(timeout_ms=int(patience_s * 1000), max_records=self._most)
         except OffsetOutOfRangeError as error:
             self.halt(_partition(each) for each in error.args[0])  # whoever starts them again sees why
             return {}
@@ -105,6 +116,8 @@ class KafkaLog(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
             raise _fault(error) from error
         if found:
             self._heard_at = monotonic()
+        if not self._stable() and monotonic() - self._stable_at > STUCK_S:
+            raise BrokerLost(f"the group has not formed within {STUCK_S:g} s")
         self._tell()
         return {_partition(each): messages for each, messages in found.items()}
 
@@ -162,9 +175,15 @@ class KafkaLog(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
         if monotonic() - self._heard_at < SILENT_S:
             return True
         figures = self._consumer.metrics() or {}
-        return bool(
-            figures.get("consumer-coordinator-metrics", {}).get("last-heartbeat-seconds-ago", SILENT_S) < SILENT_S
-        )
+        ago = figures.get("consumer-coordinator-metrics", {}).get("last-heartbeat-seconds-ago", SILENT_S)
+        return bool(ago < SILENT_S)
+
+    def _stable(self) -> bool:
+        """Whether the group has formed and we are in it."""
+        stable = self._consumer.group_metadata().state is MemberState.STABLE
+        if stable:
+            self._stable_at = monotonic()
+        return stable
 
     def close(self) -> None:
         """Leave the group, at the end of a last word on what is recorded."""
